@@ -1,0 +1,477 @@
+//! A throwaway PostgreSQL server made from the machine's own binaries.
+//!
+//! Guarantees: the server listens on loopback alone, keeps its durable settings (`fsync` stays on), and is gone
+//! with its folder when the [`Cluster`] is dropped, when the process that started it exits without dropping it,
+//! and when that process is killed: a small shell waits on a pipe only we hold and cleans up when it closes.
+//!
+//! Leaves to others: what is in the databases, and installing PostgreSQL (the error names the package).
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where an already running server for tests may be named.
+pub const TEST_DATABASE_URL: &str = "TEST_DATABASE_URL";
+
+/// Every Debian release keeps its versions beneath this folder, off the search path.
+const DEBIAN_FOLDER: &str = "/usr/lib/postgresql";
+/// The one role of a throwaway server; it is the superuser and needs no password.
+const ROLE: &str = "syncline";
+const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_POLL: Duration = Duration::from_millis(20);
+/// Somebody else may take the port between our finding it free and the server binding it.
+const PORT_ATTEMPTS: u32 = 5;
+const LOG_TAIL_BYTES: usize = 2_000;
+
+/// What went wrong with a throwaway server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// PostgreSQL's programs are not on this machine.
+    #[error(
+        "no {program} in {DEBIAN_FOLDER}/*/bin nor on the PATH; install it with: apt-get install {package}"
+    )]
+    Missing {
+        /// The program looked for.
+        program: &'static str,
+        /// The Debian package that brings it.
+        package: &'static str,
+    },
+    /// The server refuses to run as root, and there is no other user to run it as.
+    #[error("running as root, and neither user `postgres` nor `nobody` exists to run the server as")]
+    NoUser,
+    /// A program of PostgreSQL's failed.
+    #[error("{program} failed: {output}")]
+    Failed {
+        /// The program.
+        program: &'static str,
+        /// What it said last.
+        output: String,
+    },
+    /// The server did not accept connections in time.
+    #[error("the server was not ready after {} s: {log}", START_DEADLINE.as_secs())]
+    NotReady {
+        /// The end of its log.
+        log: String,
+    },
+    /// A file or process could not be handled.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+/// A PostgreSQL server of our own, with one superuser that needs no password.
+#[derive(Debug)]
+pub struct Cluster {
+    programs: Programs,
+    /// Holds `data/`, the socket and the log. Owned by the user the server runs as; removed by `guard`.
+    folder: PathBuf,
+    port: u16,
+    /// `None` while stopped.
+    server: Option<Child>,
+    /// Cleans up when its standard input closes: on drop, or because this process is no more.
+    guard: Child,
+}
+
+impl Cluster {
+    /// Creates a cluster in a temporary folder and starts its server; returns when it accepts connections.
+    pub fn start() -> Result<Self, Error> {
+        let programs = Programs::find()?;
+        let folder = programs.own_folder()?;
+        let guard = programs.guard(&folder)?;
+        let mut cluster = Self { programs, folder, port: 0, server: None, guard };
+        cluster.initialise()?;
+        for attempt in 1.. {
+            cluster.port = free_port()?;
+            match cluster.restart() {
+                Err(error) if attempt < PORT_ATTEMPTS && error.to_string().contains("in use") => {}
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// The address of a database on this server, whether or not that database exists.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://{ROLE}@{}:{}/{database}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// Stops the server at once, as a crash of the server would: sessions are cut, nothing is flushed, and the
+    /// next start recovers from the log.
+    pub fn stop_immediate(&mut self) -> Result<(), Error> {
+        let Some(mut server) = self.server.take() else { return Ok(()) };
+        let data = self.data();
+        self.programs.run("pg_ctl", |command| {
+            command.args(["stop", "--wait", "--mode=immediate", "--pgdata"]).arg(&data)
+        })?;
+        server.wait().map_err(io("wait for the server to end"))?;
+        Ok(())
+    }
+
+    /// Kills the postmaster with SIGKILL. Its backends notice and end by themselves; [`Cluster::restart`] waits
+    /// for them.
+    pub fn kill(&mut self) -> Result<(), Error> {
+        let Some(mut server) = self.server.take() else { return Ok(()) };
+        server.kill().map_err(io("kill the server"))?;
+        server.wait().map_err(io("wait for the server to end"))?;
+        Ok(())
+    }
+
+    /// Starts the server again on the same port, after stopping it if it still runs.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.stop_immediate()?;
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            match self.launch(deadline) {
+                // Backends that outlived a killed postmaster still hold its shared memory for a moment.
+                Err(Error::Failed { output, .. })
+                    if output.contains("shared memory") && Instant::now() < deadline =>
+                {
+                    thread::sleep(START_POLL);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Runs one SQL command on `database` as superuser.
+    pub fn execute(&self, database: &str, sql: &str) -> Result<(), Error> {
+        psql(&self.url(database), sql)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn initialise(&self) -> Result<(), Error> {
+        let data = self.data();
+        // `--no-sync` and small segments only save start-up time; a running server still syncs every commit.
+        self.programs.run("initdb", |command| {
+            command
+                .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--wal-segsize=1"])
+                .args(["--username", ROLE, "--pgdata"])
+                .arg(&data)
+        })
+    }
+
+    fn launch(&mut self, deadline: Instant) -> Result<(), Error> {
+        let log_path = self.folder.join("log");
+        let log = File::create(&log_path).map_err(io("create the server's log"))?;
+        let errors = log.try_clone().map_err(io("open the server's log"))?;
+        let mut command = self.programs.command("postgres");
+        command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        command.args(["-c", "max_connections=200", "-c", "shared_buffers=32MB"]);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        let mut server = command.spawn().map_err(io("start the server"))?;
+        loop {
+            if server.try_wait().map_err(io("look at the server"))?.is_some() {
+                return Err(Error::Failed { program: "postgres", output: tail(&log_path) });
+            }
+            if psql(&self.url("postgres"), "SELECT 1").is_ok() {
+                self.server = Some(server);
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                server.kill().map_err(io("kill the server"))?;
+                server.wait().map_err(io("wait for the server to end"))?;
+                return Err(Error::NotReady { log: tail(&log_path) });
+            }
+            thread::sleep(START_POLL);
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        // Nothing can be done about a failure here, and the guard has said what it could to nobody.
+        let _ = self.guard.wait();
+        if let Some(mut server) = self.server.take() {
+            let _ = server.wait();
+        }
+    }
+}
+
+/// A fresh, empty database; dropped with this value.
+#[derive(Debug)]
+pub struct Database {
+    /// Its address.
+    pub url: String,
+    name: String,
+    maintenance_url: String,
+}
+
+/// A fresh database on the server of [`TEST_DATABASE_URL`], or where that is not set, on a cluster that this
+/// process starts once and takes with it.
+///
+/// # Panics
+/// When there is no server to be had; a test can do nothing else, and the message says what to install.
+#[must_use]
+pub fn database() -> Database {
+    database_with("")
+}
+
+/// As [`database`], with further options of `CREATE DATABASE`.
+///
+/// # Panics
+/// As [`database`].
+#[must_use]
+pub fn database_with(options: &str) -> Database {
+    static OWN: OnceLock<Cluster> = OnceLock::new();
+    let maintenance_url =
+        env::var(TEST_DATABASE_URL).ok().filter(|url| !url.is_empty()).unwrap_or_else(|| {
+            OWN.get_or_init(|| Cluster::start().unwrap_or_else(|error| panic!("{error}"))).url("postgres")
+        });
+    let name = format!("syncline_test_{:016x}", rand::random::<u64>());
+    if let Err(error) = psql(&maintenance_url, &format!("CREATE DATABASE {name} {options}")) {
+        panic!("create database {name}: {error}");
+    }
+    Database { url: with_database(&maintenance_url, &name), name, maintenance_url }
+}
+
+impl Database {
+    /// Runs one SQL command in this database, past whatever the test has open on it.
+    pub fn execute(&self, sql: &str) -> Result<(), Error> {
+        psql(&self.url, sql)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        // A server that is gone took the database with it or will be thrown away itself.
+        let _ = psql(&self.maintenance_url, &sql);
+    }
+}
+
+/// PostgreSQL's programs and the user to run them as.
+#[derive(Debug)]
+struct Programs {
+    folder: PathBuf,
+    /// Set when we are root, which the server refuses to run as.
+    user: Option<User>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct User {
+    uid: u32,
+    gid: u32,
+}
+
+impl Programs {
+    fn find() -> Result<Self, Error> {
+        let missing = Error::Missing { program: "initdb", package: "postgresql" };
+        let folder = newest_debian_folder().or_else(|| folder_on_path("initdb")).ok_or(missing)?;
+        // The owner of our own process entry is who we run as.
+        let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        let user =
+            if root { Some(user("postgres").or_else(|| user("nobody")).ok_or(Error::NoUser)?) } else { None };
+        Ok(Self { folder, user })
+    }
+
+    /// A new temporary folder that the server's user owns. Its removal is left to the guard.
+    fn own_folder(&self) -> Result<PathBuf, Error> {
+        let folder = tempfile::Builder::new()
+            .prefix("syncline-postgres-")
+            .tempdir()
+            .map_err(io("create a temporary folder"))?;
+        if let Some(User { uid, gid }) = self.user {
+            chown(folder.path(), Some(uid), Some(gid)).map_err(io("hand over the temporary folder"))?;
+        }
+        Ok(folder.keep())
+    }
+
+    fn guard(&self, folder: &Path) -> Result<Child, Error> {
+        let script = r#"cat >/dev/null; "$1" stop --silent --mode=immediate --pgdata "$2/data"; rm -rf "$2""#;
+        let mut command = Command::new("sh");
+        self.become_user(&mut command);
+        command.arg("-c").arg(script).arg("guard").arg(self.folder.join("pg_ctl")).arg(folder);
+        // Its own process group: an interrupt meant for the test must not end the one who cleans up after it.
+        command.process_group(0).current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map_err(io("start the guard"))
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.folder.join(program));
+        self.become_user(&mut command);
+        // The user we become may not be allowed to enter the folder we were started in.
+        command.current_dir("/").env("LC_ALL", "C");
+        command
+    }
+
+    fn become_user(&self, command: &mut Command) {
+        if let Some(User { uid, gid }) = self.user {
+            command.uid(uid).gid(gid);
+        }
+    }
+
+    fn run(
+        &self,
+        program: &'static str,
+        arguments: impl Fn(&mut Command) -> &mut Command,
+    ) -> Result<(), Error> {
+        let mut command = self.command(program);
+        arguments(&mut command);
+        finish(program, command)
+    }
+}
+
+fn newest_debian_folder() -> Option<PathBuf> {
+    let versions = fs::read_dir(DEBIAN_FOLDER).ok()?;
+    let mut found: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            let folder = entry.path().join("bin");
+            folder.join("initdb").exists().then_some((version, folder))
+        })
+        .collect();
+    found.sort();
+    found.pop().map(|(_, folder)| folder)
+}
+
+fn folder_on_path(program: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).exists())
+}
+
+fn user(name: &str) -> Option<User> {
+    let table = fs::read_to_string("/etc/passwd").ok()?;
+    let mut fields = table.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.split(':');
+    fields.next()?;
+    Some(User { uid: fields.next()?.parse().ok()?, gid: fields.next()?.parse().ok()? })
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16, Error> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("find a free port"))?;
+    Ok(listener.local_addr().map_err(io("find a free port"))?.port())
+}
+
+fn psql(url: &str, sql: &str) -> Result<(), Error> {
+    let missing = Error::Missing { program: "psql", package: "postgresql-client" };
+    let folder = newest_debian_folder().or_else(|| folder_on_path("psql")).ok_or(missing)?;
+    let mut command = Command::new(folder.join("psql"));
+    command.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--no-password"]);
+    command.args(["--command", sql, url]).env("PGCONNECT_TIMEOUT", "10");
+    finish("psql", command)
+}
+
+fn finish(program: &'static str, mut command: Command) -> Result<(), Error> {
+    let output = command.stdin(Stdio::null()).output().map_err(io("run a program of PostgreSQL's"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(Error::Failed { program, output: String::from_utf8_lossy(&said).trim().to_owned() })
+}
+
+fn tail(path: &Path) -> String {
+    let mut text = Vec::new();
+    // The log only explains another error; one that cannot be read explains nothing.
+    let _ = File::open(path).and_then(|mut log| log.read_to_end(&mut text));
+    let from = text.len().saturating_sub(LOG_TAIL_BYTES);
+    String::from_utf8_lossy(&text[from..]).trim().to_owned()
+}
+
+/// `url` with another database name in its place.
+fn with_database(url: &str, name: &str) -> String {
+    let (address, query) = url.split_once('?').map_or((url, None), |(address, query)| (address, Some(query)));
+    let authority = address.find("://").map_or(0, |at| at + 3);
+    let path = address[authority..].find('/').map_or(address.len(), |at| authority + at);
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{}/{name}{query}", &address[..path])
+}
+
+fn io(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { what, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    #[test]
+    fn a_database_name_replaces_the_one_in_the_url() {
+        for (url, expected) in [
+            ("postgres://u:p@h:1/old", "postgres://u:p@h:1/new"),
+            ("postgres://u:p@h:1", "postgres://u:p@h:1/new"),
+            ("postgres://h/old?sslmode=disable", "postgres://h/new?sslmode=disable"),
+            ("postgres:///old?host=/run/a/b", "postgres:///new?host=/run/a/b"),
+        ] {
+            assert_eq!(with_database(url, "new"), expected);
+        }
+    }
+
+    #[test]
+    fn a_cluster_survives_kill_and_leaves_nothing_behind() {
+        let mut cluster = Cluster::start().unwrap();
+        cluster.execute("postgres", "CREATE TABLE kept AS SELECT 1 AS one").unwrap();
+
+        cluster.kill().unwrap();
+        assert!(cluster.execute("postgres", "SELECT 1").is_err());
+        cluster.restart().unwrap();
+        cluster.execute("postgres", "SELECT one FROM kept").unwrap();
+
+        cluster.stop_immediate().unwrap();
+        assert!(cluster.execute("postgres", "SELECT 1").is_err());
+        cluster.restart().unwrap();
+        cluster.execute("postgres", "SELECT one FROM kept").unwrap();
+
+        let (folder, url) = (cluster.folder.clone(), cluster.url("postgres"));
+        drop(cluster);
+        assert!(!folder.exists());
+        assert!(psql(&url, "SELECT 1").is_err());
+    }
+
+    /// Set in the process that holds a cluster only to be killed.
+    const VICTIM: &str = "SYNCLINE_TEST_VICTIM";
+
+    #[test]
+    fn a_killed_process_takes_its_cluster_along() {
+        if env::var_os(VICTIM).is_some() {
+            let cluster = Cluster::start().unwrap();
+            println!("folder={}", cluster.folder.display());
+            io::stdin().read_to_end(&mut Vec::new()).unwrap();
+            return;
+        }
+        let mut victim = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "postgres::tests::a_killed_process_takes_its_cluster_along", "--nocapture"])
+            .env(VICTIM, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+        let folder = lines
+            .map_while(Result::ok)
+            .find_map(|line| Some(PathBuf::from(line.split_once("folder=")?.1)))
+            .expect("the victim names its folder");
+        assert!(folder.exists());
+
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        let deadline = Instant::now() + START_DEADLINE;
+        while folder.exists() {
+            assert!(Instant::now() < deadline, "{} is still there", folder.display());
+            thread::sleep(START_POLL);
+        }
+    }
+}
