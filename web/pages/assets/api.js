@@ -1,0 +1,79 @@
+// Asks the node. Guarantees that every failure is an ApiError with a sentence a person can act on, that nothing waits
+// for ever, and that serverNow() follows the node's clock even where this machine's clock is wrong.
+
+const TIMEOUT_MS = 10_000;
+const MESSAGE_MAX = 300;
+// The Date header has whole seconds; a smaller difference says nothing.
+const SKEW_MIN_MS = 2_000;
+
+let skewMs = 0;
+
+/** A refused, failed or unanswered request. */
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {{ status?: number, code?: string }} [facts]
+   */
+  constructor(message, { status = 0, code = "unreachable" } = {}) {
+    super(message);
+    this.name = "ApiError";
+    this.status = status;
+    this.code = code;
+  }
+
+  /** The node wants a token first. */
+  get needsToken() {
+    return this.status === 401;
+  }
+}
+
+/**
+ * One request; the JSON of the answer.
+ * @param {string} path
+ * @param {{ method?: string, body?: unknown }} [options]
+ * @returns {Promise<any>}
+ */
+export async function ask(path, { method = "GET", body } = {}) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: body === undefined ? {} : { "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+  } catch (cause) {
+    const late = cause instanceof DOMException && cause.name === "TimeoutError";
+    throw new ApiError(late ? "The node took too long to answer." : "The node does not answer.", { code: late ? "timeout" : "unreachable" });
+  }
+  followClock(response.headers.get("date"));
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw refusal(response.status, answer);
+  return answer;
+}
+
+/** The present, in epoch milliseconds, by the node's clock. */
+export function serverNow() {
+  return Date.now() + skewMs;
+}
+
+/**
+ * @param {number} status
+ * @param {any} answer
+ */
+function refusal(status, answer) {
+  const said = typeof answer?.error === "string" ? answer.error.slice(0, MESSAGE_MAX) : `The node answered ${status}.`;
+  return new ApiError(sentence(said), { status, code: typeof answer?.code === "string" ? answer.code : `http-${status}` });
+}
+
+function sentence(/** @type {string} */ text) {
+  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(start) ? start : `${start}.`;
+}
+
+function followClock(/** @type {string | null} */ date) {
+  const at = date ? Date.parse(date) : NaN;
+  if (Number.isNaN(at)) return;
+  const difference = at - Date.now();
+  skewMs = Math.abs(difference) < SKEW_MIN_MS ? 0 : difference;
+}

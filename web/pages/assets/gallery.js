@@ -1,0 +1,105 @@
+// The gallery: the newest picture, the ones before, and the time until the next. This page is an audience: opening it
+// starts the viewer, and that is what makes the next picture be made.
+
+import { ask, serverNow } from "./api.js";
+import { openPage } from "./app.js";
+import { at, h, isLocal, keyed, say } from "./dom.js";
+import { clock, count, countdown, moment } from "./format.js";
+
+const STRIP_MAX = 24;
+
+/** @typedef {{ objectKey: string, ts: number, url: string, viewers: number, hash: string }} Picture */
+
+/** @type {Picture[]} */
+let pictures = [];
+/** @type {any} */
+let job = null;
+/** @type {string | null} */
+let chosen = null;
+let viewers = 0;
+let watching = false;
+
+const page = openPage({
+  topics: ["viewer", "job"],
+  async read() {
+    const [gallery, schedule, presence] = await Promise.all([ask("/api/gallery"), ask("/api/jobs"), ask("/api/viewer")]);
+    pictures = gallery.pictures.filter((/** @type {Picture} */ picture) => isLocal(picture.url)).slice(0, STRIP_MAX);
+    job = schedule.jobs.find((/** @type {any} */ each) => each.kind === "picture") ?? null;
+    viewers = presence.viewers;
+    show();
+  },
+  on: {
+    viewer(figure) {
+      viewers = Number(figure.viewers) || 0;
+      showCompany();
+    },
+    job: () => page.refresh(),
+  },
+  tick: showNext,
+});
+
+watch();
+
+/** Counts this page as a viewer. Loaded on its own, so that a missing package costs the count and not the pictures. */
+async function watch() {
+  try {
+    const { startViewer } = await import("/pkg/syncline.js");
+    await startViewer();
+    watching = true;
+  } catch (error) {
+    const trouble = at("watch-trouble");
+    say(trouble, `This page could not be counted as a viewer: ${error.message}`);
+    trouble.hidden = false;
+  }
+  showCompany();
+}
+
+function show() {
+  if (!pictures.some((picture) => picture.objectKey === chosen)) chosen = null;
+  const picture = pictures.find((each) => each.objectKey === chosen) ?? pictures[0];
+  at("gallery-empty").hidden = Boolean(picture);
+  at("gallery-picture").hidden = !picture;
+  if (picture) showPicture(picture);
+  at("strip-part").hidden = pictures.length < 2;
+  keyed(at("strip"), pictures, (each) => each.objectKey, createThumb);
+  showNext();
+  showCompany();
+}
+
+function showPicture(/** @type {Picture} */ picture) {
+  const image = /** @type {HTMLImageElement} */ (at("picture"));
+  if (image.getAttribute("src") !== picture.url) image.src = picture.url;
+  image.alt = `Picture of ${clock(picture.ts)}, made for ${count(picture.viewers, "viewer")}`;
+  say(at("picture-minute"), moment(picture.ts, serverNow()));
+  say(at("picture-viewers"), `made for ${count(picture.viewers, "viewer")}`);
+  say(at("picture-newest"), picture === pictures[0] ? "newest" : "earlier");
+}
+
+function createThumb(/** @type {Picture} */ picture) {
+  const image = h("img", { src: picture.url, alt: "", width: 144, height: 90, loading: "lazy" });
+  const choose = () => {
+    chosen = picture.objectKey === pictures[0].objectKey ? null : picture.objectKey;
+    show();
+  };
+  const button = h("button", { class: "thumb", type: "button", on: { click: choose } }, image, h("span", {}, clock(picture.ts)));
+  button.setAttribute("aria-label", `Show the picture of ${clock(picture.ts)}`);
+  return {
+    node: h("li", {}, button),
+    update(/** @type {Picture} */ each) {
+      button.setAttribute("aria-pressed", String(each.objectKey === (chosen ?? pictures[0].objectKey)));
+    },
+  };
+}
+
+function showNext() {
+  if (!job) return say(at("next"), "No picture job is configured on this node.");
+  if (job.running) return say(at("next"), "The next picture is being made.");
+  const left = job.next_at - serverNow();
+  say(at("next"), left > 0 ? `Next picture in ${countdown(left)} while you watch` : "Next picture any moment now");
+}
+
+function showCompany() {
+  if (!watching) return say(at("company"), "");
+  const others = viewers - 1;
+  say(at("company"), others < 1 ? "You are watching" : `You and ${count(others, "other")} are watching`);
+}

@@ -1,0 +1,109 @@
+// The history of one job, page by page, newest first. New records appear by themselves on the newest page only, so that
+// nothing moves under the eyes of somebody who is reading an older one.
+
+import { ask } from "./api.js";
+import { at, h, keyed, say } from "./dom.js";
+import { moment, money, span } from "./format.js";
+import { momentOf, reasonOf, result } from "./runs.js";
+
+const PAGE_ROWS = 20;
+
+/** @typedef {import("./runs.js").Run} Run */
+
+/** Wires the table, its job choice and its paging. */
+export function openHistory(/** @type {() => number} */ now) {
+  const choice = /** @type {HTMLSelectElement} */ (at("history-job"));
+  const older = /** @type {HTMLButtonElement} */ (at("history-older"));
+  const newer = /** @type {HTMLButtonElement} */ (at("history-newer"));
+  const trouble = at("history-trouble");
+  /** @type {(Run["id"] | null)[]} The page shown is the last; each is the id its rows come before. */
+  let pages = [null];
+
+  async function load() {
+    const job = choice.value;
+    if (!job) return;
+    const before = pages[pages.length - 1];
+    const query = `limit=${PAGE_ROWS + 1}${before === null ? "" : `&before=${encodeURIComponent(before)}`}`;
+    try {
+      const { runs } = await ask(`/api/jobs/${encodeURIComponent(job)}/history?${query}`);
+      trouble.hidden = true;
+      if (job === choice.value) show(runs);
+    } catch (error) {
+      say(trouble, error.message);
+      trouble.hidden = false;
+    }
+  }
+
+  function show(/** @type {Run[]} */ runs) {
+    const rows = runs.slice(0, PAGE_ROWS);
+    keyed(at("history"), rows, (run) => run.id, (run) => createRow(run, now()));
+    at("history-empty").hidden = rows.length > 0;
+    older.disabled = runs.length <= PAGE_ROWS;
+    newer.disabled = pages.length === 1;
+    older.onclick = () => turn(() => pages.push(rows[rows.length - 1].id));
+    say(at("history-place"), pages.length === 1 ? "newest" : `page ${pages.length}`);
+  }
+
+  function turn(/** @type {() => void} */ step) {
+    step();
+    load();
+  }
+
+  newer.onclick = () => turn(() => pages.pop());
+  choice.onchange = () => turn(() => (pages = [null]));
+
+  return {
+    /** Offers these jobs; keeps the choice where it still exists. */
+    offer(/** @type {string[]} */ names) {
+      const kept = choice.value;
+      keyed(choice, names, (name) => name, (name) => ({ node: h("option", { value: name }, name), update() {} }));
+      if (!names.includes(kept) && names.length) choice.value = names[0];
+      at("history-part").hidden = names.length === 0;
+    },
+    /** Reads the newest page again; an older one stays as it is. */
+    refresh() {
+      if (pages.length === 1) load();
+    },
+  };
+}
+
+function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
+  const cells = {
+    result: h("td", { "data-label": "Result" }),
+    why: h("td", { "data-label": "Why" }),
+    took: h("td", { "data-label": "Took", class: "number" }),
+    cost: h("td", { "data-label": "Cost", class: "number" }),
+    detail: h("td", { "data-label": "Detail", class: "detail" }),
+  };
+  const when = momentOf(first);
+  const node = h(
+    "tr",
+    {},
+    h("td", { "data-label": "Tick" }, h("time", { datetime: new Date(when).toISOString(), title: `${first.bucket} UTC` }, moment(when, now, first.bucket.length > 16))),
+    cells.result,
+    cells.why,
+    cells.took,
+    cells.cost,
+    h("td", { "data-label": "Node", class: "mono" }, first.node),
+    cells.detail,
+  );
+  let shown = "";
+  return {
+    node,
+    update(/** @type {Run} */ run) {
+      if (run.state === shown) return;
+      shown = run.state;
+      cells.result.replaceChildren(result(run));
+      say(cells.why, reasonOf(run));
+      say(cells.took, run.decision === "run" ? took(run) : "");
+      say(cells.cost, run.decision === "run" && run.cost_usd ? money(run.cost_usd) : "");
+      say(cells.detail, [run.attempts > 1 ? `${run.attempts} attempts` : "", run.detail ?? ""].filter(Boolean).join("; "));
+    },
+  };
+}
+
+function took(/** @type {Run} */ run) {
+  if (!run.started_at || !run.finished_at) return "";
+  const ms = run.finished_at - run.started_at;
+  return ms < 10_000 ? `${ms} ms` : span(ms);
+}
