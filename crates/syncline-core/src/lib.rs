@@ -1,1 +1,18 @@
-//! placeholder
+//! The rules of Syncline as pure state machines.
+//!
+//! Nothing here reads a clock, draws a random number or touches the outside: time, randomness and the
+//! outcomes of I/O are arguments, decisions are return values. The same code runs on a server and, compiled
+//! to WASM, in a page, and is driven through simulated days by `tests/`.
+//!
+//! - [`time`]: the one type for a moment
+//! - [`kv`]: what a key and a value may be
+//! - [`retry`]: how long to wait after a failure, and when to give up
+//! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
+//! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
+
+pub mod kv;
+pub mod retry;
+#[cfg(feature = "schedule")]
+pub mod schedule;
+pub mod time;
+pub mod viewer;

@@ -1,0 +1,18 @@
+//! What is due, and whether it should run.
+//!
+//! A [`Cron`] expression names the moments a job fires; a [`Ticker`] turns the time of day into [`Bucket`]s, each
+//! due once; [`decide`] and the steps after it give a [`Decision`] with its [`Reason`]; a [`Tally`] turns decisions
+//! into money. Cron and bucket use UTC. Claiming a bucket in the store, running the job and writing the history
+//! are the node's.
+
+mod bucket;
+mod cost;
+mod cron;
+mod gate;
+mod ticker;
+
+pub use bucket::{Bucket, InvalidBucket};
+pub use cost::{Cost, InvalidCost, Tally};
+pub use cron::{CRON_MAX_BYTES, Cron, InvalidCron};
+pub use gate::{Claim, Decision, Facts, Gate, Reason, Solo, Trigger, UnknownWord, Watch, decide};
+pub use ticker::Ticker;

@@ -1,0 +1,319 @@
+//! The live sessions of one node, in memory.
+//!
+//! Every session lives for the same [`TTL`] after its last beat, so the order of beats is the order of expiry:
+//! two linked lists (pages in sight, pages hidden) inside one slab answer "is anybody there?" by looking at their
+//! newest entry, whatever the number of sessions. `beat`, `bye` and the questions take constant time; removing
+//! the expired is spread over later calls in bounded steps and never changes an answer.
+//!
+//! A session costs 88 bytes in the slab and 5 bytes per slot of the index (6 to 11 for each session): about
+//! 100 MB for a million. Memory of sessions that went is kept and reused, so it stays at the highest number
+//! there ever was, and that is capped.
+//!
+//! `now` is monotonic; a `now` earlier than one seen before counts as no time passed. Telling other nodes is
+//! [`super::Pledge`]'s business, limits per address are the edge's.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::{SessionId, Summary, TTL};
+use crate::time::Timestamp;
+
+/// Expired sessions each beat removes: more than the one it may add, so that a flood cannot outrun removal.
+const REMOVED_PER_BEAT: usize = 2;
+
+/// Expired sessions each call of [`Roster::expire`] removes at most: about a millisecond's work.
+pub const REMOVED_PER_EXPIRE: usize = 4_096;
+
+/// The end of a list.
+const NIL: u32 = u32::MAX;
+
+/// Live sessions with a time to live.
+///
+/// `S` hashes the ids. They come from outside, so it must be keyed with a secret; [`RandomState`] is.
+#[derive(Debug)]
+pub struct Roster<S = RandomState> {
+    hasher: S,
+    max_sessions: usize,
+    /// Slots by the hash of the id they hold.
+    index: HashTable<u32>,
+    /// Occupied slots are linked into one of `lists`, free ones from `free` on.
+    slots: Vec<Slot>,
+    free: u32,
+    /// Oldest beat first: hidden pages, then visible ones.
+    lists: [List; 2],
+    /// The latest `now` any call has brought.
+    now: Timestamp,
+    /// What the last [`Change`] said.
+    occupied: bool,
+}
+
+#[derive(Debug)]
+struct Slot {
+    id: SessionId,
+    visible: bool,
+    expires_at: Timestamp,
+    older: u32,
+    newer: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct List {
+    oldest: u32,
+    newest: u32,
+    len: usize,
+}
+
+/// What came of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// The session lives for another [`TTL`].
+    Accepted {
+        /// It was not there before.
+        new: bool,
+        /// What this means for the room as a whole, in order. Usually nothing; both changes when the last
+        /// viewer had expired before anybody noticed.
+        changes: &'static [Change],
+    },
+    /// The roster is full. The sessions in it renew and still count, so somebody is seen to be watching.
+    Refused {
+        /// How many sessions it holds at most.
+        cap: usize,
+    },
+}
+
+/// A turn of the room as a whole. The two alternate, beginning with `Occupied`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The first viewer came in.
+    Occupied,
+    /// The last viewer went, by `bye` or by expiry.
+    Vacated,
+}
+
+impl<S: BuildHasher> Roster<S> {
+    /// An empty roster that holds up to `max_sessions` (at least one).
+    #[must_use]
+    pub fn new(max_sessions: usize, hasher: S) -> Self {
+        const EMPTY: List = List { oldest: NIL, newest: NIL, len: 0 };
+        Self {
+            hasher,
+            max_sessions: max_sessions.clamp(1, NIL as usize),
+            index: HashTable::new(),
+            slots: Vec::new(),
+            free: NIL,
+            lists: [EMPTY; 2],
+            now: Timestamp::ZERO,
+            occupied: false,
+        }
+    }
+
+    /// A heartbeat: `id` lives for another [`TTL`], in sight or not.
+    pub fn beat(&mut self, now: Timestamp, id: &SessionId, visible: bool) -> Beat {
+        let now = self.advance(now);
+        self.remove_expired(now, REMOVED_PER_BEAT);
+        let was_active = self.has_active(now);
+        let (slot, new) = match self.find(id) {
+            Some(slot) => {
+                self.unlink(slot);
+                (slot, self.slots[slot as usize].expires_at <= now)
+            }
+            None if self.index.len() >= self.max_sessions => {
+                return Beat::Refused { cap: self.max_sessions };
+            }
+            None => (self.occupy(id), true),
+        };
+        self.link_newest(slot, now + TTL, visible);
+        let changes: &[Change] = match (self.occupied, was_active) {
+            (true, true) => &[],
+            (true, false) => &[Change::Vacated, Change::Occupied],
+            (false, _) => &[Change::Occupied],
+        };
+        self.occupied = true;
+        Beat::Accepted { new, changes }
+    }
+
+    /// The page said goodbye. An unknown id is no error: a goodbye may come twice or late.
+    pub fn bye(&mut self, now: Timestamp, id: &SessionId) -> Option<Change> {
+        let now = self.advance(now);
+        if let Some(slot) = self.find(id) {
+            self.remove(slot);
+        }
+        self.vacate(now)
+    }
+
+    /// Removes up to [`REMOVED_PER_EXPIRE`] expired sessions and says when the last viewer is gone. To be called
+    /// about every second, so that `Vacated` comes on time.
+    pub fn expire(&mut self, now: Timestamp) -> Option<Change> {
+        let now = self.advance(now);
+        self.remove_expired(now, REMOVED_PER_EXPIRE);
+        self.vacate(now)
+    }
+
+    /// Whether anybody is watching.
+    #[must_use]
+    pub fn has_active(&self, now: Timestamp) -> bool {
+        self.watched_until(now).is_some()
+    }
+
+    /// Whether anybody is watching with the page in sight.
+    #[must_use]
+    pub fn has_visible(&self, now: Timestamp) -> bool {
+        self.visible_until(now).is_some()
+    }
+
+    /// When the last of the sessions alive now expires if none beats again.
+    #[must_use]
+    pub fn watched_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.newest_expiry(false, now).max(self.newest_expiry(true, now))
+    }
+
+    /// The same for sessions whose page is in sight.
+    #[must_use]
+    pub fn visible_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.newest_expiry(true, now)
+    }
+
+    /// How many are watching. Walks over sessions that expired but are not yet removed, and no others.
+    #[must_use]
+    pub fn counts(&self, now: Timestamp) -> Summary {
+        let now = self.now.max(now);
+        let [hidden, visible] = [false, true].map(|visible| {
+            let list = self.lists[usize::from(visible)];
+            let expired =
+                self.walk(list.oldest, |slot| slot.newer).take_while(|slot| slot.expires_at <= now).count();
+            (list.len - expired) as u64
+        });
+        Summary { viewers: hidden + visible, visible }
+    }
+
+    /// How much longer `id` lives, or `None` when it is not there.
+    #[must_use]
+    pub fn contains(&self, now: Timestamp, id: &SessionId) -> Option<Duration> {
+        let slot = &self.slots[self.find(id)? as usize];
+        ttl_left(slot, self.now.max(now))
+    }
+
+    /// Up to `limit` live sessions whose id starts with `prefix`, and how much longer each lives.
+    ///
+    /// Which ones, when there are more, is not specified, so that an empty prefix costs `limit` and no more;
+    /// a prefix that few ids have costs a walk over all of them.
+    #[must_use]
+    pub fn list(&self, now: Timestamp, prefix: &str, limit: usize) -> Vec<(SessionId, Duration)> {
+        let now = self.now.max(now);
+        [true, false]
+            .into_iter()
+            .flat_map(|visible| self.walk(self.lists[usize::from(visible)].newest, |slot| slot.older))
+            .filter(|slot| slot.id.as_bytes().starts_with(prefix.as_bytes()))
+            .filter_map(|slot| Some((slot.id, ttl_left(slot, now)?)))
+            .take(limit)
+            .collect()
+    }
+
+    /// Bytes of memory held, for the metrics.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>() + self.index.allocation_size()
+    }
+
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn vacate(&mut self, now: Timestamp) -> Option<Change> {
+        let vacated = self.occupied && !self.has_active(now);
+        self.occupied &= !vacated;
+        vacated.then_some(Change::Vacated)
+    }
+
+    fn newest_expiry(&self, visible: bool, now: Timestamp) -> Option<Timestamp> {
+        let newest = self.slots.get(self.lists[usize::from(visible)].newest as usize)?;
+        (newest.expires_at > self.now.max(now)).then_some(newest.expires_at)
+    }
+
+    fn walk(&self, from: u32, step: impl Fn(&Slot) -> u32) -> impl Iterator<Item = &Slot> {
+        std::iter::successors(self.slots.get(from as usize), move |slot| self.slots.get(step(slot) as usize))
+    }
+
+    fn find(&self, id: &SessionId) -> Option<u32> {
+        let hash = hash_of(&self.hasher, id);
+        self.index.find(hash, |&slot| self.slots[slot as usize].id == *id).copied()
+    }
+
+    /// Puts `id` into a slot that is in the index but in no list yet.
+    fn occupy(&mut self, id: &SessionId) -> u32 {
+        let unlinked = Slot { id: *id, visible: false, expires_at: Timestamp::ZERO, older: NIL, newer: NIL };
+        let slot = self.free;
+        let slot = if let Some(free) = self.slots.get_mut(slot as usize) {
+            self.free = free.newer;
+            *free = unlinked;
+            slot
+        } else {
+            self.slots.push(unlinked);
+            (self.slots.len() - 1) as u32
+        };
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let rehash = |&slot: &u32| hash_of(hasher, &slots[slot as usize].id);
+        self.index.insert_unique(hash_of(hasher, id), slot, rehash);
+        slot
+    }
+
+    fn remove_expired(&mut self, now: Timestamp, limit: usize) {
+        for _ in 0..limit {
+            let expired =
+                self.lists.iter().map(|list| list.oldest).find(|&slot| {
+                    self.slots.get(slot as usize).is_some_and(|oldest| oldest.expires_at <= now)
+                });
+            match expired {
+                Some(slot) => self.remove(slot),
+                None => break,
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.unlink(slot);
+        let hash = hash_of(&self.hasher, &self.slots[slot as usize].id);
+        let entry = self.index.find_entry(hash, |&indexed| indexed == slot);
+        entry.expect("every linked slot is in the index").remove();
+        self.slots[slot as usize].newer = self.free;
+        self.free = slot;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { visible, older, newer, .. } = self.slots[slot as usize];
+        let list = &mut self.lists[usize::from(visible)];
+        list.len -= 1;
+        match self.slots.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => list.oldest = newer,
+        }
+        match self.slots.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => list.newest = older,
+        }
+    }
+
+    /// Time never runs backwards here, so the newest beat also expires last.
+    fn link_newest(&mut self, slot: u32, expires_at: Timestamp, visible: bool) {
+        let list = &mut self.lists[usize::from(visible)];
+        let older = std::mem::replace(&mut list.newest, slot);
+        list.len += 1;
+        match self.slots.get_mut(older as usize) {
+            Some(older) => older.newer = slot,
+            None => list.oldest = slot,
+        }
+        let linked = &mut self.slots[slot as usize];
+        (linked.visible, linked.expires_at, linked.older, linked.newer) = (visible, expires_at, older, NIL);
+    }
+}
+
+fn hash_of(hasher: &impl BuildHasher, id: &SessionId) -> u64 {
+    hasher.hash_one(id.as_bytes())
+}
+
+fn ttl_left(slot: &Slot, now: Timestamp) -> Option<Duration> {
+    Some(slot.expires_at.saturating_since(now)).filter(|left| !left.is_zero())
+}
