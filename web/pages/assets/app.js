@@ -69,6 +69,8 @@ function openFrame(/** @type {() => void} */ retryNow) {
   const trouble = h("p", { class: "error", role: "alert", hidden: true });
   main.prepend(trouble);
   openThemeButton();
+  // On a phone the navigation scrolls in itself; the current page must not start out of sight.
+  document.querySelector(".site nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   let readAt = 0;
   let retryAt = 0;
@@ -95,7 +97,9 @@ function openFrame(/** @type {() => void} */ retryNow) {
     },
     greet(/** @type {any} */ hello) {
       if (typeof hello?.version === "string") say(at("version"), hello.version.slice(0, 32));
-      if (typeof hello?.node === "string") say(at("node"), `node ${hello.node.slice(0, 64)}`);
+      if (typeof hello?.node === "string") {
+        for (const place of document.querySelectorAll("[data-node]")) say(place, hello.node.slice(0, 64));
+      }
     },
     succeeded() {
       readAt = serverNow();

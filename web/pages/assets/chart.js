@@ -6,8 +6,9 @@ import { clock, count, moment, span } from "./format.js";
 import { scrub } from "./scrub.js";
 
 const HOUR_MS = 3_600_000;
-const WINDOWS_MS = [1, 3, 6, 12, 24, 48].map((hours) => hours * HOUR_MS);
-const TICKS_MS = [5, 10, 15, 30, 60, 120, 240, 480].map((minutes) => minutes * 60_000);
+const WINDOW_MIN_MS = HOUR_MS / 4;
+const WINDOW_MAX_MS = 48 * HOUR_MS;
+const TICKS_MS = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480].map((minutes) => minutes * 60_000);
 const TICK_WIDTH_PX = 84;
 
 /** @typedef {{ at: number, viewers: number, visible: number }} Point */
@@ -67,7 +68,7 @@ export function openChart(figure, { height, axes }) {
 /** @param {Point[]} points @param {number} now @param {number} width @param {number} height @param {boolean} axes */
 function layOut(points, now, width, height, axes) {
   const oldest = points[0]?.at ?? now;
-  const from = now - (WINDOWS_MS.find((window) => now - oldest <= window) ?? WINDOWS_MS[WINDOWS_MS.length - 1]);
+  const from = now - Math.min(Math.max(now - oldest, WINDOW_MIN_MS), WINDOW_MAX_MS);
   const inside = points.filter((point) => point.at >= from && point.at <= now);
   const top = niceTop(Math.max(1, ...inside.map((point) => point.viewers)));
   const edge = axes ? { left: 8 + 8 * String(top).length, right: 4, top: 8, bottom: 22 } : { left: 0, right: 0, top: 3, bottom: 1 };
@@ -95,7 +96,7 @@ function drawing(layout, axes) {
       if (key === "viewers") nodes.push(s("path", { class: "chart-line", d: line }));
     }
     const last = points[points.length - 1];
-    nodes.push(s("circle", { class: "chart-now", cx: fixed(x(now) - (axes ? 0 : 3)), cy: fixed(y(last.viewers)), r: 3 }));
+    nodes.push(s("circle", { class: "chart-now", cx: fixed(x(now) - (axes ? 0 : 5)), cy: fixed(y(last.viewers)), r: 3 }));
   }
   if (axes) nodes.push(s("line", { class: "chart-base", x1: edge.left, x2: width - edge.right, y1: y(0), y2: y(0) }));
   return nodes;

@@ -5,7 +5,7 @@ import { openPage } from "./app.js";
 import { openChart } from "./chart.js";
 import { cronInWords } from "./cron.js";
 import { at, h, keyed, say } from "./dom.js";
-import { ago, clock, count, countdown, money, moment, span, whole } from "./format.js";
+import { ago, count, countdown, money, moment, span, whole } from "./format.js";
 import { openPresence } from "./presence.js";
 import { reasonOf, result } from "./runs.js";
 
@@ -88,7 +88,7 @@ function createJob(/** @type {any} */ job) {
       const key = run ? `${run.id} ${run.state}` : "none";
       if (key !== shown) {
         const when = h("span", { class: "note job-when" });
-        last.replaceChildren(...(run ? [result(run), ` ${reasonOf(run)} `, when] : [`Not run yet: ${cronInWords(job.cron)}`]));
+        last.replaceChildren(...(run ? [result(run), ` · ${reasonOf(run)} · `, when] : [`Not run yet: ${cronInWords(job.cron)}`]));
         shown = key;
       }
       const when = last.querySelector(".job-when");
@@ -100,8 +100,7 @@ function createJob(/** @type {any} */ job) {
 
 function showHealth() {
   if (!ready) return;
-  say(at("health-ready"), ready.ok ? "Ready" : "Not ready");
-  say(at("health-ready-note"), ready.ok ? `answered at ${clock(serverNow())}` : ready.reason);
+  say(at("health-ready"), ready.ok ? "Ready" : `Not ready: ${ready.reason}`);
   at("health-ready").classList.toggle("is-bad", !ready.ok);
   say(at("health-store"), String(ready.store ?? "unknown"));
   const startedAt = Number(ready.started_at);

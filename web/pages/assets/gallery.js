@@ -44,7 +44,8 @@ watch();
 async function watch() {
   try {
     const { startViewer } = await import("/pkg/syncline.js");
-    await startViewer();
+    // Failed heartbeats are followed by the next one; the connection state in the header already tells of them.
+    await startViewer({ onError: () => {} }).sessionId;
     watching = true;
   } catch (error) {
     const trouble = at("watch-trouble");

@@ -41,7 +41,7 @@ export function openHistory(/** @type {() => number} */ now) {
     older.disabled = runs.length <= PAGE_ROWS;
     newer.disabled = pages.length === 1;
     older.onclick = () => turn(() => pages.push(rows[rows.length - 1].id));
-    say(at("history-place"), pages.length === 1 ? "newest" : `page ${pages.length}`);
+    say(at("history-place"), `page ${pages.length}`);
   }
 
   function turn(/** @type {() => void} */ step) {
@@ -69,22 +69,22 @@ export function openHistory(/** @type {() => number} */ now) {
 
 function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
   const cells = {
-    result: h("td", { "data-label": "Result" }),
-    why: h("td", { "data-label": "Why" }),
-    took: h("td", { "data-label": "Took", class: "number" }),
-    cost: h("td", { "data-label": "Cost", class: "number" }),
-    detail: h("td", { "data-label": "Detail", class: "detail" }),
+    result: h("td"),
+    why: h("td"),
+    took: h("td", { "data-label": "took", class: "number" }),
+    cost: h("td", { "data-label": "cost", class: "number" }),
+    detail: h("td", { class: "detail" }),
   };
   const when = momentOf(first);
   const node = h(
     "tr",
     {},
-    h("td", { "data-label": "Tick" }, h("time", { datetime: new Date(when).toISOString(), title: `${first.bucket} UTC` }, moment(when, now, first.bucket.length > 16))),
+    h("td", {}, h("time", { datetime: new Date(when).toISOString(), title: `${first.bucket} UTC` }, moment(when, now, first.bucket.length > 16))),
     cells.result,
     cells.why,
     cells.took,
     cells.cost,
-    h("td", { "data-label": "Node", class: "mono" }, first.node),
+    h("td", { "data-label": "on", class: "mono" }, first.node),
     cells.detail,
   );
   let shown = "";

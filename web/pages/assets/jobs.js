@@ -64,7 +64,7 @@ function forecast(/** @type {any} */ job, /** @type {{ viewers: number, visible:
   if (!job.next_at) return "";
   const at = clock(job.next_at, job.cron.trim().split(/\s+/).length === 6);
   const audience = { viewers: presence.viewers, visible: presence.visible, always: 1 }[gateOf(job)];
-  return audience ? `at ${at}` : `at ${at}, skipped unless somebody comes`;
+  return audience ? at : `${at}, skipped unless watched`;
 }
 
 /** @returns {keyof typeof GATES} */
