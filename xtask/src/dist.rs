@@ -1,0 +1,87 @@
+//! Everything that is shipped, in `dist/`: the binaries, the npm package, the extension, and their checksums.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::Workspace;
+use crate::{command, files, screen, setup, wasm};
+
+const CHECKSUMS: &str = "SHA256SUMS";
+
+pub(crate) fn dist(workspace: &Workspace) -> Result<()> {
+    setup::ensure(workspace, wasm::NEEDS)?;
+    screen::heading("Build");
+    let package = wasm::build(workspace)?;
+    command::stream(&mut workspace.cargo(["build", "-p", "syncline-cli", "--bins", "--release"]))?;
+
+    screen::heading("Ship");
+    let place = workspace.root.join("dist");
+    files::replace_folder(&place, |folder| {
+        binaries(workspace, &folder.join("bin"))?;
+        npm(workspace, &package.folder, folder)?;
+        // A copy, not an import from outside: a browser loads an extension from its own folder only.
+        files::copy_tree(&workspace.web().join("extension"), &folder.join("extension"))?;
+        files::copy_tree(&package.folder, &folder.join("extension/pkg"))?;
+        let sums = checksums(folder)?;
+        fs::write(folder.join(CHECKSUMS), sums).context("cannot write the checksums")
+    })?;
+    for file in files::tree(&place)? {
+        let bytes = fs::metadata(place.join(&file)).map_or(0, |data| data.len());
+        println!(
+            "    {:>10}  dist/{}",
+            format!("{}.{} KB", bytes / 1000, bytes % 1000 / 100),
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+fn binaries(workspace: &Workspace, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for name in &workspace.binaries {
+        fs::copy(workspace.binary("release", name), folder.join(name))
+            .with_context(|| format!("cannot copy {name}"))?;
+    }
+    Ok(())
+}
+
+/// The package as a folder to look into, and as the archive that npm publishes and installs.
+fn npm(workspace: &Workspace, package: &Path, folder: &Path) -> Result<()> {
+    let copy = folder.join("npm");
+    files::copy_tree(package, &copy)?;
+    let mut pack = workspace.npm(&copy, ["pack", "--silent", "--pack-destination"]);
+    command::watch("npm pack", pack.arg(folder))
+}
+
+/// As `sha256sum --check` reads them.
+fn checksums(folder: &Path) -> Result<String> {
+    let mut lines = String::new();
+    for file in files::tree(folder)? {
+        let sum = files::sha256(&folder.join(&file))?;
+        lines.push_str(&format!("{sum}  {}\n", file.display()));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn checksums_are_what_sha256sum_checks() {
+        let base = tempfile::tempdir().unwrap();
+        fs::create_dir(base.path().join("bin")).unwrap();
+        fs::write(base.path().join("bin/syncline"), "binary").unwrap();
+        fs::write(base.path().join("notes"), "text").unwrap();
+        fs::write(base.path().join(CHECKSUMS), checksums(base.path()).unwrap()).unwrap();
+        let mut check = Command::new("sha256sum");
+        check.args(["--check", "--quiet", CHECKSUMS]).current_dir(base.path());
+        assert!(command::succeeds(&mut check));
+        fs::write(base.path().join("notes"), "other").unwrap();
+        assert!(!command::succeeds(&mut check));
+    }
+}

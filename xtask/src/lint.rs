@@ -1,0 +1,27 @@
+//! Formatting and clippy, the way the gate wants them.
+
+use anyhow::Result;
+
+use crate::command;
+use crate::setup::{Need, WASM_TARGET};
+use crate::workspace::Workspace;
+
+pub(crate) const NEEDS: &[Need] = &[Need::RustComponents, Need::WasmTarget];
+
+pub(crate) fn fmt(workspace: &Workspace, check: bool) -> Result<()> {
+    let mut fmt = workspace.cargo(["fmt", "--all"]);
+    if check {
+        fmt.arg("--check");
+    }
+    command::stream(&mut fmt)
+}
+
+/// Warnings are errors: for everything that runs on a server, and again for what runs in a browser, where other code
+/// is compiled in.
+pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
+    let deny = ["--", "-D", "warnings"];
+    let mut servers = workspace.cargo(["clippy", "--workspace", "--all-targets"]);
+    command::stream(servers.args(deny))?;
+    let mut browsers = workspace.cargo(["clippy", "-p", "syncline-browser", "--target", WASM_TARGET]);
+    command::stream(browsers.args(deny))
+}

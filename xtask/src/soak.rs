@@ -1,0 +1,93 @@
+//! The same tests with larger numbers: more seeds, more kills, more rounds, for as long as somebody has time.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::screen;
+use crate::setup::{self, EVERYTHING};
+use crate::test::count::Count;
+use crate::test::steps::{self, Nextest};
+use crate::wasm;
+use crate::workspace::Workspace;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Go on, each pass with twice the numbers of the one before, until this much time is spent; the pass under way
+    /// is finished
+    #[arg(long, default_value_t = 0)]
+    minutes: u64,
+    /// Only the tests that match, in nextest's filter language: `test(vw_)`, `package(syncline-core)`
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// How many seeds each simulation tries
+    #[arg(long, default_value_t = 2_000)]
+    seeds: u64,
+    /// How often each crash test kills its process
+    #[arg(long, default_value_t = 100)]
+    kills: u64,
+    /// How often each other test that repeats itself does so
+    #[arg(long, default_value_t = 100)]
+    rounds: u64,
+}
+
+impl Options {
+    /// The variables that the tests read, in the given pass.
+    fn environment(&self, pass: u32) -> Vec<(&'static str, String)> {
+        let grown =
+            |number: u64| number.saturating_mul(1_u64.checked_shl(pass).unwrap_or(u64::MAX)).to_string();
+        vec![
+            ("SYNCLINE_SEEDS", grown(self.seeds)),
+            ("SYNCLINE_KILLS", grown(self.kills)),
+            ("SYNCLINE_ROUNDS", grown(self.rounds)),
+        ]
+    }
+}
+
+pub(crate) fn soak(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
+    setup::ensure(workspace, EVERYTHING)?;
+    screen::heading("Build");
+    wasm::build(workspace)?;
+    steps::build(workspace)?;
+    let deadline = Instant::now() + Duration::from_secs(options.minutes * 60);
+    let (mut total, mut lines) = (Count::default(), Vec::new());
+    for pass in 0.. {
+        let environment = options.environment(pass);
+        let numbers: Vec<String> =
+            environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        screen::heading(&format!("Pass {} with {}", pass + 1, numbers.join(" ")));
+        let started = Instant::now();
+        let how = Nextest { profile: "soak", filter: options.filter.as_deref(), environment };
+        let count = steps::nextest(workspace, &how)?.count.unwrap_or_default();
+        total += count;
+        lines.push(format!(
+            "  pass {:<3} {:>12}   {count}   {}",
+            pass + 1,
+            screen::spent(started.elapsed()),
+            numbers.join(" ")
+        ));
+        // A failure is what a soak is for: it stops with the evidence on the screen.
+        if count.failed > 0 || Instant::now() >= deadline {
+            break;
+        }
+    }
+    screen::heading("Result");
+    println!("{}\n\n{total}", lines.join("\n"));
+    Ok(if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pass_has_twice_the_numbers_and_never_overflows() {
+        let options = Options { minutes: 1, filter: None, seeds: 2_000, kills: 10, rounds: u64::MAX };
+        let values = |pass| options.environment(pass).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
+        assert_eq!(values(0), ["2000", "10", "18446744073709551615"]);
+        assert_eq!(values(3)[..2], ["16000", "80"]);
+        assert_eq!(values(70)[0], u64::MAX.to_string());
+    }
+}

@@ -1,0 +1,223 @@
+//! What each step of the gate does.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, Result, bail, ensure};
+use console::Term;
+
+use super::count::{self, Count};
+use super::{Step, Tally};
+use crate::database::{Database, TEST_DATABASE_URL};
+use crate::setup::{self, EVERYTHING};
+use crate::workspace::Workspace;
+use crate::{command, lint, screen, wasm};
+
+/// How a step ended that did not fail.
+pub(super) enum Done {
+    Ran(Tally),
+    Skipped(String),
+}
+
+pub(super) fn perform(workspace: &Workspace, step: Step) -> Result<Done> {
+    if step != Step::Setup {
+        screen::heading(title(step));
+    }
+    let ran = match step {
+        Step::Setup => plain(setup::ensure(workspace, EVERYTHING)),
+        Step::Fmt => plain(lint::fmt(workspace, true)),
+        Step::Wasm => wasm::build(workspace).map(|package| noted(package.summary())),
+        Step::Lint => plain(lint::clippy(workspace)),
+        Step::Build => plain(build(workspace)),
+        Step::Tests => nextest(workspace, &Nextest::default()),
+        Step::Doctests => doctests(workspace),
+        Step::Docs => plain(docs(workspace)),
+        Step::Deny => return deny(workspace),
+        Step::Types => {
+            plain(command::stream(&mut workspace.npm(&workspace.web(), ["run", "--silent", "check"])))
+        }
+        Step::Scripts => scripts(workspace),
+        Step::Browser => browser(workspace),
+    };
+    ran.map(Done::Ran)
+}
+
+fn title(step: Step) -> &'static str {
+    match step {
+        Step::Setup => "Set-up",
+        Step::Fmt => "Formatting",
+        Step::Wasm => "Browser package",
+        Step::Lint => "Clippy",
+        Step::Build => "Build",
+        Step::Tests => "Tests",
+        Step::Doctests => "Documentation tests",
+        Step::Docs => "Documentation",
+        Step::Deny => "Dependencies",
+        Step::Types => "Types",
+        Step::Scripts => "Scripts",
+        Step::Browser => "Browser tests",
+    }
+}
+
+fn plain(result: Result<()>) -> Result<Tally> {
+    result.map(|()| Tally::default())
+}
+
+fn noted(note: String) -> Tally {
+    Tally { note, ..Tally::default() }
+}
+
+/// Exactly the targets that the test runner builds: Cargo then has nothing left to do there, and features are unified
+/// in the same way for the tests and for the binaries they start.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    command::stream(&mut workspace.cargo(["build", "--workspace", "--bins", "--tests", "--examples"]))
+}
+
+/// How the test runner is started, where it differs from the gate.
+pub(crate) struct Nextest<'a> {
+    pub(crate) profile: &'a str,
+    /// A filter in nextest's language; all tests without one.
+    pub(crate) filter: Option<&'a str>,
+    pub(crate) environment: Vec<(&'a str, String)>,
+}
+
+impl Default for Nextest<'_> {
+    fn default() -> Self {
+        Nextest { profile: "default", filter: None, environment: Vec::new() }
+    }
+}
+
+/// Unit and integration tests, with a PostgreSQL of their own unless one is named from outside.
+pub(crate) fn nextest(workspace: &Workspace, how: &Nextest<'_>) -> Result<Tally> {
+    let report = workspace.target.join("nextest").join(how.profile).join("junit.xml");
+    forget(&report)?;
+    let mut run =
+        workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast", "--profile", how.profile]);
+    if let Some(filter) = how.filter {
+        run.args(["--filterset", filter]);
+    }
+    run.envs(how.environment.iter().map(|(name, value)| (name, value)));
+    let given = env::var(TEST_DATABASE_URL).is_ok_and(|url| !url.is_empty());
+    let own = if given { None } else { Some(Database::start(workspace)?) };
+    if let Some(database) = &own {
+        run.env(TEST_DATABASE_URL, &database.url);
+    }
+    let mut counted = None;
+    let status = command::tee(coloured(&mut run), |line| counted = count::nextest(line).or(counted))?;
+    let count = settle(&run, status, counted.unwrap_or_default())?;
+    let junit = fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
+    let postgres = count::postgres(&junit)?;
+    if how.filter.is_none() {
+        ensure!(postgres.ran() > 0, "no test ran on PostgreSQL, though some should");
+    }
+    Ok(Tally { count: Some(count), postgres, ..Tally::default() })
+}
+
+fn doctests(workspace: &Workspace) -> Result<Tally> {
+    let mut run = workspace.cargo(["test", "--workspace", "--doc", "--no-fail-fast"]);
+    let mut counted = Count::default();
+    let status =
+        command::tee(coloured(&mut run), |line| counted += count::rustdoc(line).unwrap_or_default())?;
+    if status.success() {
+        // Not every crate has an example to run, and none has to.
+        return Ok(Tally { count: Some(counted), ..Tally::default() });
+    }
+    Ok(Tally { count: Some(settle(&run, status, counted)?), ..Tally::default() })
+}
+
+fn docs(workspace: &Workspace) -> Result<()> {
+    command::stream(workspace.cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Advisories are left out: they change from day to day, and a gate must not.
+fn deny(workspace: &Workspace) -> Result<Done> {
+    if !command::succeeds(&mut workspace.cargo(["deny", "--version"])) {
+        return Ok(Done::Skipped("cargo-deny is not installed".to_owned()));
+    }
+    command::stream(&mut workspace.cargo(["deny", "check", "licenses", "bans", "sources"]))?;
+    Ok(Done::Ran(Tally::default()))
+}
+
+fn scripts(workspace: &Workspace) -> Result<Tally> {
+    let mut run = workspace.npm(&workspace.web(), ["run", "--silent", "unit"]);
+    let mut counted = Count::default();
+    let status = command::tee(&mut run, |line| count::node(line, &mut counted))?;
+    Ok(Tally { count: Some(settle(&run, status, counted)?), ..Tally::default() })
+}
+
+fn browser(workspace: &Workspace) -> Result<Tally> {
+    let report = workspace.notes().join("playwright.json");
+    forget(&report)?;
+    let runner = workspace.web().join("node_modules/@playwright/test/cli.js");
+    let mut run = workspace.node(&workspace.web(), [runner.as_path(), Path::new("test")]);
+    run.arg("--reporter=list,json");
+    run.env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
+    run.env("SYNCLINE_BIN", workspace.binary("debug", "syncline"));
+    let status = run.status().with_context(|| format!("cannot start `{}`", command::line(&run)))?;
+    let told = fs::read_to_string(&report).context("Playwright wrote no report")?;
+    let count = settle(&run, status, count::playwright(&told)?)?;
+    Ok(Tally { count: Some(count), chromium: count, ..Tally::default() })
+}
+
+/// Holds a runner's counts against how it ended: it ran something, and failed exactly where it counted failures.
+fn settle(run: &Command, status: ExitStatus, count: Count) -> Result<Count> {
+    let line = command::line(run);
+    if count.ran() == 0 {
+        bail!("no test ran, though some should ({status}); by hand:\n    {line}");
+    }
+    if !status.success() && count.failed == 0 {
+        bail!("all counted tests passed, and yet the runner failed ({status}); by hand:\n    {line}");
+    }
+    Ok(count)
+}
+
+/// An old report must never be taken for a new one.
+fn forget(report: &Path) -> Result<()> {
+    match fs::remove_file(report) {
+        Err(error) if report.exists() => {
+            Err(error).with_context(|| format!("cannot remove {}", report.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A pipe hides the terminal from the program behind it; the colours are for the user all the same.
+fn coloured(run: &mut Command) -> &mut Command {
+    if Term::stdout().is_term() {
+        run.env("CARGO_TERM_COLOR", "always");
+    }
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn settled(code: i32, passed: u64, failed: u64) -> Result<Count> {
+        let count = Count { passed, failed, skipped: 0 };
+        settle(&Command::new("runner"), ExitStatus::from_raw(code << 8), count)
+    }
+
+    #[test]
+    fn counts_must_agree_with_how_the_runner_ended() {
+        assert_eq!(settled(0, 3, 0).unwrap().passed, 3);
+        assert_eq!(settled(100, 3, 2).unwrap().failed, 2);
+        assert!(settled(0, 0, 0).unwrap_err().to_string().starts_with("no test ran"));
+        assert!(settled(101, 0, 0).unwrap_err().to_string().starts_with("no test ran"));
+        assert!(settled(101, 3, 0).unwrap_err().to_string().contains("the runner failed"));
+    }
+
+    #[test]
+    fn an_old_report_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("junit.xml");
+        forget(&report).unwrap();
+        fs::write(&report, "old").unwrap();
+        forget(&report).unwrap();
+        assert!(!report.exists());
+    }
+}
