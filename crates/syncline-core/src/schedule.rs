@@ -14,5 +14,5 @@ mod ticker;
 pub use bucket::{Bucket, InvalidBucket};
 pub use cost::{Cost, InvalidCost, Tally};
 pub use cron::{CRON_MAX_BYTES, Cron, InvalidCron};
-pub use gate::{Claim, Decision, Facts, Gate, Reason, Solo, Trigger, UnknownWord, Watch, decide};
+pub use gate::{Claim, Decision, Facts, Gate, Reason, Solo, Trigger, UnknownReason, Watch, decide};
 pub use ticker::Ticker;

@@ -124,3 +124,33 @@ impl Tally {
         counted.fold(0, |sum: u64, reason| sum.saturating_add(self.of(reason)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vw_09_money_is_counted_in_whole_millionths() {
+        assert_eq!("0.002".parse(), Ok(Cost::DEFAULT));
+        assert_eq!(Cost::from_usd(0.1).unwrap().times(3).to_string(), "0.300000 USD");
+        assert_eq!(Cost::from_usd(1_000_000.0), Ok(Cost::MAX));
+        for bad in ["-0.01", "NaN", "inf", "1000001", "", "two"] {
+            assert_eq!(bad.parse::<Cost>(), Err(InvalidCost), "{bad}");
+        }
+        assert_eq!(Cost::MAX.times(u64::MAX).as_micro_usd(), u64::MAX);
+    }
+
+    #[test]
+    fn vw_09_only_skips_that_spared_a_run_count_as_saved() {
+        let mut tally = Tally::default();
+        for reason in Reason::ALL {
+            tally.add(reason, 10);
+        }
+        tally.count(Reason::NoViewer.into());
+        assert_eq!(tally.of(Reason::NoViewer), 11);
+        assert_eq!(tally.runs(), 60);
+        assert_eq!(tally.spent(Cost::DEFAULT), Cost::from_micro_usd(120_000));
+        // Eleven for want of a viewer, ten unchanged; another node's minutes and overlaps save nothing.
+        assert_eq!(tally.saved(Cost::DEFAULT), Cost::from_micro_usd(42_000));
+    }
+}

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Bucket;
+use crate::viewer::Summary;
 
 /// What a job asks of its audience.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,14 +96,11 @@ pub enum Decision {
 #[must_use]
 pub fn decide(facts: Facts) -> Decision {
     let Facts { trigger, gate, watch, running } = facts;
-    let nobody = match (gate, watch) {
-        (Gate::Viewers, Watch::Known { viewers, .. }) => viewers == 0,
-        (Gate::VisibleViewers, Watch::Known { visible, .. }) => visible == 0,
-        _ => false,
-    };
     let reason = match (trigger, gate, watch) {
         (Trigger::Hand, ..) => Reason::ByHand,
-        (_, Gate::Viewers | Gate::VisibleViewers, _) if nobody => Reason::NoViewer,
+        (_, _, Watch::Known { viewers, visible }) if !gate.opens_for(Summary { viewers, visible }) => {
+            Reason::NoViewer
+        }
         (Trigger::Arrival, ..) => Reason::ViewerArrived,
         (Trigger::Tick, Gate::Always, _) => Reason::Always,
         (Trigger::Tick, _, Watch::Known { .. }) => Reason::Watched,
@@ -110,6 +108,40 @@ pub fn decide(facts: Facts) -> Decision {
         (Trigger::Tick, _, Watch::NotConfigured) => Reason::NoStore,
     };
     if reason.runs() && running { Reason::StillRunning.into() } else { reason.into() }
+}
+
+impl Gate {
+    /// Whether these viewers are audience enough.
+    #[must_use]
+    pub fn opens_for(self, seen: Summary) -> bool {
+        match self {
+            Self::Viewers => seen.viewers > 0,
+            Self::VisibleViewers => seen.visible > 0,
+            Self::Always => true,
+        }
+    }
+
+    /// What is known when `seen` are the viewers found, in this node's memory or in earlier readings too, and
+    /// `complete` says whether the store could be read this time. A viewer found is a viewer, whatever else
+    /// could not be read.
+    #[must_use]
+    pub fn watch(self, seen: Summary, complete: bool) -> Watch {
+        if complete || self.opens_for(seen) {
+            Watch::Known { viewers: seen.viewers, visible: seen.visible }
+        } else {
+            Watch::Unreadable
+        }
+    }
+
+    /// The gate as configuration and pages write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewers => "viewers",
+            Self::VisibleViewers => "visible-viewers",
+            Self::Always => "always",
+        }
+    }
 }
 
 impl Decision {
@@ -266,26 +298,32 @@ impl fmt::Display for Decision {
     }
 }
 
-/// A word that names no gate or reason.
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is no reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is unknown here")]
-pub struct UnknownWord(String);
+#[error("`{0}` is not a reason to run or to skip")]
+pub struct UnknownReason(String);
 
 impl FromStr for Reason {
-    type Err = UnknownWord;
+    type Err = UnknownReason;
 
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+    fn from_str(text: &str) -> Result<Self, UnknownReason> {
         Self::ALL
             .into_iter()
             .find(|reason| reason.as_str() == text)
-            .ok_or_else(|| UnknownWord(text.to_owned()))
+            .ok_or_else(|| UnknownReason(text.to_owned()))
     }
 }
 
 impl TryFrom<String> for Reason {
-    type Error = UnknownWord;
+    type Error = UnknownReason;
 
-    fn try_from(text: String) -> Result<Self, UnknownWord> {
+    fn try_from(text: String) -> Result<Self, UnknownReason> {
         text.parse()
     }
 }
@@ -293,5 +331,128 @@ impl TryFrom<String> for Reason {
 impl From<Reason> for &'static str {
     fn from(reason: Reason) -> Self {
         reason.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    const NOBODY: Watch = Watch::Known { viewers: 0, visible: 0 };
+    const HIDDEN: Watch = Watch::Known { viewers: 2, visible: 0 };
+    const SEEN: Watch = Watch::Known { viewers: 2, visible: 1 };
+
+    fn tick(gate: Gate, watch: Watch) -> Facts {
+        Facts { trigger: Trigger::Tick, gate, watch, running: false }
+    }
+
+    fn bucket(minute: u64) -> Bucket {
+        Bucket::minute(Timestamp::from_ms(minute * 60_000))
+    }
+
+    #[test]
+    fn vw_06_a_tick_runs_for_viewers_and_in_doubt() {
+        for (gate, watch, reason) in [
+            (Gate::Viewers, SEEN, Reason::Watched),
+            (Gate::Viewers, HIDDEN, Reason::Watched),
+            (Gate::Viewers, NOBODY, Reason::NoViewer),
+            (Gate::Viewers, Watch::Unreadable, Reason::StoreUnreadable),
+            (Gate::Viewers, Watch::NotConfigured, Reason::NoStore),
+            (Gate::VisibleViewers, SEEN, Reason::Watched),
+            (Gate::VisibleViewers, HIDDEN, Reason::NoViewer),
+            (Gate::VisibleViewers, Watch::Unreadable, Reason::StoreUnreadable),
+            (Gate::Always, NOBODY, Reason::Always),
+            (Gate::Always, Watch::Unreadable, Reason::Always),
+        ] {
+            assert_eq!(decide(tick(gate, watch)).reason(), reason, "{gate} {watch:?}");
+        }
+    }
+
+    #[test]
+    fn vw_20_a_hand_needs_no_viewer() {
+        for watch in [NOBODY, SEEN, Watch::Unreadable, Watch::NotConfigured] {
+            let decision = decide(Facts { trigger: Trigger::Hand, ..tick(Gate::Viewers, watch) });
+            assert_eq!(decision.compared(true), Decision::Run(Reason::ByHand));
+        }
+    }
+
+    #[test]
+    fn vw_25_an_arrival_runs_unless_the_gate_asks_for_more() {
+        let arrival = |gate, watch| decide(Facts { trigger: Trigger::Arrival, ..tick(gate, watch) }).reason();
+        assert_eq!(arrival(Gate::Viewers, HIDDEN), Reason::ViewerArrived);
+        assert_eq!(arrival(Gate::VisibleViewers, HIDDEN), Reason::NoViewer);
+        assert_eq!(arrival(Gate::VisibleViewers, SEEN), Reason::ViewerArrived);
+        // Come and gone before the decision.
+        assert_eq!(arrival(Gate::Viewers, NOBODY), Reason::NoViewer);
+        assert_eq!(arrival(Gate::Viewers, Watch::Unreadable), Reason::ViewerArrived);
+    }
+
+    #[test]
+    fn vw_20_runs_of_one_job_do_not_overlap() {
+        let still = |trigger, watch| decide(Facts { running: true, trigger, ..tick(Gate::Viewers, watch) });
+        assert_eq!(still(Trigger::Tick, SEEN), Decision::Skip(Reason::StillRunning));
+        assert_eq!(still(Trigger::Hand, NOBODY), Decision::Skip(Reason::StillRunning));
+        assert_eq!(still(Trigger::Tick, NOBODY), Decision::Skip(Reason::NoViewer));
+    }
+
+    #[test]
+    fn vw_07_whoever_wins_the_bucket_runs() {
+        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
+        assert_eq!(watched.claimed(Claim::Won, bucket(1), &mut solo).reason(), Reason::Watched);
+        assert_eq!(watched.claimed(Claim::Taken, bucket(1), &mut solo).reason(), Reason::AnotherNode);
+        let nobody = decide(tick(Gate::Viewers, NOBODY));
+        assert_eq!(nobody.claimed(Claim::Taken, bucket(1), &mut solo).reason(), Reason::NoViewer);
+    }
+
+    #[test]
+    fn vw_07_without_the_stores_word_a_process_runs_a_bucket_once() {
+        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
+        let mut claimed = |minute, claim| watched.claimed(claim, bucket(minute), &mut solo).reason();
+        assert_eq!(claimed(1, Claim::Unreadable), Reason::StoreUnreadable);
+        assert_eq!(claimed(1, Claim::Unreadable), Reason::AnotherNode);
+        // The store is back within the minute: still once.
+        assert_eq!(claimed(1, Claim::Won), Reason::AnotherNode);
+        assert_eq!(claimed(2, Claim::Won), Reason::Watched);
+        assert_eq!(claimed(3, Claim::NotConfigured), Reason::Watched);
+        assert_eq!(claimed(3, Claim::NotConfigured), Reason::AnotherNode);
+    }
+
+    #[test]
+    fn vw_07_the_memory_of_solo_runs_is_bounded() {
+        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
+        for minute in 0..3 * Solo::MAX as u64 {
+            assert!(watched.claimed(Claim::Unreadable, bucket(minute), &mut solo).runs());
+        }
+        assert_eq!(solo.ran.len(), Solo::MAX);
+    }
+
+    #[test]
+    fn vw_08_an_unchanged_input_is_skipped_as_such() {
+        let watched = decide(tick(Gate::Viewers, SEEN));
+        assert_eq!(watched.compared(false), watched);
+        assert_eq!(watched.compared(true), Decision::Skip(Reason::UnchangedInput));
+        let nobody = decide(tick(Gate::Viewers, NOBODY));
+        assert_eq!(nobody.compared(true), nobody);
+    }
+
+    #[test]
+    fn vw_06_a_viewer_found_is_a_viewer_whatever_else_could_not_be_read() {
+        let (none, hidden) = (Summary::default(), Summary { viewers: 1, visible: 0 });
+        assert_eq!(Gate::Viewers.watch(none, true), NOBODY);
+        assert_eq!(Gate::Viewers.watch(none, false), Watch::Unreadable);
+        assert_eq!(Gate::Viewers.watch(hidden, false), Watch::Known { viewers: 1, visible: 0 });
+        assert_eq!(Gate::VisibleViewers.watch(hidden, false), Watch::Unreadable);
+    }
+
+    #[test]
+    fn vw_06_reasons_read_back_and_say_what_they_do() {
+        for (position, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, position);
+            assert_eq!(reason.as_str().parse(), Ok(reason));
+            assert_eq!(reason.as_str().starts_with("run: "), reason.runs());
+            assert_eq!(Decision::from(reason).runs(), reason.runs());
+        }
+        assert!("run: because".parse::<Reason>().is_err());
     }
 }

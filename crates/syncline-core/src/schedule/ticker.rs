@@ -97,3 +97,115 @@ impl Ticker {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::from_ms(1_762_862_400_000);
+    const HOUR_S: u64 = 3_600;
+
+    fn ticker(expression: &str, wall: Timestamp) -> Ticker {
+        Ticker::new(Cron::parse(expression).unwrap(), wall)
+    }
+
+    /// The bucket due `seconds` after noon, as its time of day.
+    fn due(ticker: &mut Ticker, seconds: u64) -> Option<String> {
+        let bucket = ticker.due(NOON + Duration::from_secs(seconds))?.to_string();
+        Some(bucket.split('T').nth(1).unwrap().to_owned())
+    }
+
+    fn is(time: &str) -> Option<String> {
+        Some(time.to_owned())
+    }
+
+    #[test]
+    fn vw_06_each_minute_is_due_once() {
+        let mut every_minute = ticker("* * * * *", NOON);
+        assert_eq!(due(&mut every_minute, 0), is("12:00"));
+        assert_eq!(every_minute.next_at(), Some(NOON + Duration::from_secs(60)));
+        assert_eq!(due(&mut every_minute, 1), None);
+        assert_eq!(due(&mut every_minute, 59), None);
+        assert_eq!(due(&mut every_minute, 60), is("12:01"));
+        assert_eq!(due(&mut every_minute, 60), None);
+    }
+
+    #[test]
+    fn vw_06_minutes_slept_through_collapse_to_the_newest() {
+        let mut every_minute = ticker("* * * * *", NOON);
+        assert_eq!(due(&mut every_minute, 0), is("12:00"));
+        assert_eq!(due(&mut every_minute, 8 * HOUR_S + 30), is("20:00"));
+        assert_eq!(due(&mut every_minute, 8 * HOUR_S + 31), None);
+    }
+
+    #[test]
+    fn vw_24_a_clock_set_back_repeats_nothing_and_new_minutes_come_as_usual() {
+        let mut every_minute = ticker("* * * * *", NOON);
+        for minute in 0..=10 {
+            assert!(due(&mut every_minute, minute * 60).is_some());
+        }
+        for second in 5 * 60..11 * 60 {
+            assert_eq!(due(&mut every_minute, second), None);
+        }
+        assert_eq!(due(&mut every_minute, 11 * 60), is("12:11"));
+    }
+
+    #[test]
+    fn vw_24_a_clock_wrong_by_years_and_put_right_resumes_at_once() {
+        let mut every_minute = ticker("* * * * *", NOON);
+        assert_eq!(due(&mut every_minute, 0), is("12:00"));
+        assert_eq!(due(&mut every_minute, 10 * 365 * 24 * HOUR_S), is("12:00"));
+        assert_eq!(due(&mut every_minute, 30), None);
+        assert_eq!(due(&mut every_minute, 60), is("12:01"));
+    }
+
+    #[test]
+    fn vw_23_a_restarted_process_finds_the_minute_it_restarted_in() {
+        let mut every_minute = ticker("* * * * *", NOON + Duration::from_secs(25));
+        assert_eq!(due(&mut every_minute, 25), is("12:00"));
+        // A day-old firing is nobody's business any more.
+        let mut daily = ticker("0 3 * * *", NOON);
+        assert_eq!(due(&mut daily, 0), None);
+        assert_eq!(due(&mut daily, 15 * HOUR_S), is("03:00"));
+    }
+
+    #[test]
+    fn vw_25_an_arrival_belongs_to_the_firing_whose_time_it_is() {
+        let hourly = ticker("0 * * * *", NOON);
+        let current = hourly.current(NOON + Duration::from_secs(1_234)).unwrap();
+        assert_eq!(current.to_string(), "2025-11-11T12:00");
+    }
+
+    #[test]
+    fn vw_06_the_memory_of_firings_is_bounded() {
+        let mut every_minute = ticker("* * * * *", NOON);
+        for night in 0..1_000 {
+            assert!(due(&mut every_minute, night * 24 * HOUR_S).is_some());
+        }
+        assert_eq!(every_minute.named.len(), STRETCHES_MAX);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn vw_06_however_the_clock_jumps_no_firing_is_named_twice(
+            seconds in any::<bool>(),
+            // Fewer steps than stretches remembered: within its memory the ticker is exact.
+            steps in prop::collection::vec(prop_oneof![4 => 0..90_i64, 1 => -7_200..7_200_i64], 1..STRETCHES_MAX),
+        ) {
+            let mut ticker = ticker(if seconds { "*/20 * * * * *" } else { "* * * * *" }, NOON);
+            let (mut wall, mut named) = (NOON.as_ms() as i64, HashSet::new());
+            for step in steps {
+                wall += step * 1_000;
+                if let Some(bucket) = ticker.due(Timestamp::from_ms(wall as u64)) {
+                    prop_assert!(named.insert(bucket), "{bucket} was named twice");
+                    prop_assert!(bucket.starts_at().as_ms() as i64 <= wall);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What this node knows of the others.
+//!
+//! Each [`Report`] read from the shared store is held against this node's own monotonic clock from the moment it
+//! was first seen: no wall clock, neither the writer's nor the store's, decides how long a promise stands. Seen
+//! later than written, a promise stands a little too long, never too short: in doubt somebody is watching. A reader
+//! that has just started takes what it finds at its word for the same reason, its own former life's report
+//! included: a restarted node has a new id, so that report is just another node's.
+//!
+//! Read the store right before a decision and every few seconds besides: the time between a report's writing and
+//! its first reading is the time by which its promise is stretched.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Report, SLACK, Summary, TTL};
+use crate::kv;
+use crate::time::Timestamp;
+
+/// The other nodes as far as their reports tell.
+#[derive(Debug)]
+pub struct Nodes {
+    own: String,
+    /// By node id. At most [`kv::LIST_MAX`], as one reading brings no more.
+    peers: BTreeMap<String, Peer>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Peer {
+    report: Report,
+    /// When this very report was first seen.
+    heard_at: Timestamp,
+    watched_until: Timestamp,
+    visible_until: Timestamp,
+}
+
+impl Nodes {
+    /// Knows nobody yet; reports of `own` will be left out, for the roster knows better.
+    #[must_use]
+    pub fn new(own: impl Into<String>) -> Self {
+        Self { own: own.into(), peers: BTreeMap::new() }
+    }
+
+    /// Takes in one complete reading of the store: node ids and their reports.
+    ///
+    /// A report that has vanished keeps its promise: the store's idea of time may have jumped.
+    pub fn observe<'a>(&mut self, now: Timestamp, reports: impl IntoIterator<Item = (&'a str, Report)>) {
+        let mut former = std::mem::take(&mut self.peers);
+        for (node, report) in reports.into_iter().take(kv::LIST_MAX).filter(|(node, _)| *node != self.own) {
+            // The same number is the same report, and a lower one was overtaken on its way.
+            let peer = match former.remove(node) {
+                Some(known) if known.report.seq >= report.seq => known,
+                _ => Peer::new(now, report),
+            };
+            self.peers.insert(node.to_owned(), peer);
+        }
+        let kept = former.into_iter().filter(|(_, peer)| peer.watched_until > now);
+        let room = kv::LIST_MAX.saturating_sub(self.peers.len());
+        self.peers.extend(kept.take(room));
+    }
+
+    /// How many watch through the other nodes.
+    #[must_use]
+    pub fn total(&self, now: Timestamp) -> Summary {
+        let mut total = Summary::default();
+        for peer in self.peers.values() {
+            let Summary { viewers, visible } = peer.promised(now);
+            total.viewers = total.viewers.saturating_add(viewers);
+            total.visible = total.visible.saturating_add(visible);
+        }
+        total
+    }
+
+    /// The other nodes that have reported within the [`TTL`], and how many watch through each.
+    pub fn heard(&self, now: Timestamp) -> impl Iterator<Item = (&str, Summary)> {
+        let recent = self.peers.iter().filter(move |(_, peer)| now.saturating_since(peer.heard_at) < TTL);
+        recent.map(move |(node, peer)| (node.as_str(), peer.promised(now)))
+    }
+}
+
+impl Peer {
+    fn new(now: Timestamp, report: Report) -> Self {
+        // No honest promise is longer; a garbled one must not keep the gate open for ever.
+        let until = |ms| now + Duration::from_millis(ms).min(TTL + SLACK);
+        let (watched_until, visible_until) = (until(report.watched_for_ms), until(report.visible_for_ms));
+        Self { report, heard_at: now, watched_until, visible_until }
+    }
+
+    /// The reported headcount, held to the promise: at least one while it stands, none afterwards.
+    fn promised(&self, now: Timestamp) -> Summary {
+        let held = |until: Timestamp, count: u64| if now < until { count.max(1) } else { 0 };
+        let Summary { viewers, visible } = self.report.summary;
+        Summary { viewers: held(self.watched_until, viewers), visible: held(self.visible_until, visible) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_ms(seconds * 1_000)
+    }
+
+    fn report(seq: u64, viewers: u64, watched_for_s: u64) -> Report {
+        let summary = Summary { viewers, visible: 0 };
+        Report { seq, summary, watched_for_ms: watched_for_s * 1_000, visible_for_ms: 0 }
+    }
+
+    #[test]
+    fn vw_24_a_promise_runs_on_the_readers_clock_from_its_first_reading() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(1_000), [("a", report(1, 3, 50))]);
+        // Reading the same report again does not renew it.
+        nodes.observe(at(1_040), [("a", report(1, 3, 50))]);
+        assert_eq!(nodes.total(at(1_049)).viewers, 3);
+        assert_eq!(nodes.total(at(1_050)).viewers, 0);
+        nodes.observe(at(1_060), [("a", report(2, 1, 70))]);
+        assert_eq!(nodes.total(at(1_129)).viewers, 1);
+        assert_eq!(nodes.total(at(1_130)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_23_a_fresh_reader_counts_what_it_finds_until_its_promise_is_over() {
+        let mut restarted = Nodes::new("me-2");
+        restarted.observe(at(5), [("me-1", report(812, 2, 41))]);
+        assert_eq!(restarted.total(at(45)).viewers, 2);
+        assert_eq!(restarted.total(at(46)).viewers, 0);
+        // Still listed long after: not news.
+        restarted.observe(at(90), [("me-1", report(812, 2, 41))]);
+        assert_eq!(restarted.total(at(90)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_24_a_report_that_vanishes_keeps_its_promise() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(0), [("a", report(1, 4, 60))]);
+        nodes.observe(at(10), []);
+        assert_eq!(nodes.total(at(59)).viewers, 4);
+        nodes.observe(at(60), []);
+        assert!(nodes.peers.is_empty());
+    }
+
+    #[test]
+    fn vw_21_a_withdrawn_promise_is_over_at_once_and_an_overtaken_one_is_ignored() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(0), [("a", report(7, 1, 60))]);
+        nodes.observe(at(1), [("a", report(6, 0, 0))]);
+        assert_eq!(nodes.total(at(1)).viewers, 1);
+        nodes.observe(at(2), [("a", report(8, 0, 0))]);
+        assert_eq!(nodes.total(at(2)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_21_own_reports_are_left_out_and_others_added_up() {
+        let mut nodes = Nodes::new("me");
+        let seen = Report {
+            summary: Summary { viewers: 5, visible: 2 },
+            visible_for_ms: 30_000,
+            ..report(1, 5, 60)
+        };
+        nodes.observe(at(0), [("me", report(9, 100, 60)), ("a", report(1, 2, 60)), ("b", seen)]);
+        assert_eq!(nodes.total(at(29)), Summary { viewers: 7, visible: 2 });
+        assert_eq!(nodes.total(at(30)), Summary { viewers: 7, visible: 0 });
+        let heard: Vec<_> = nodes.heard(at(30)).map(|(node, summary)| (node, summary.viewers)).collect();
+        assert_eq!(heard, [("a", 2), ("b", 5)]);
+        assert_eq!(nodes.heard(at(60)).count(), 0);
+    }
+
+    #[test]
+    fn vw_21_a_garbled_promise_ends_and_memory_is_bounded() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(0), [("a", report(1, 1, u64::MAX / 1_000))]);
+        assert_eq!(nodes.total(at(70)).viewers, 0);
+        for round in 0..3 {
+            let names: Vec<_> = (0..kv::LIST_MAX + 5).map(|node| format!("{round}-{node}")).collect();
+            nodes.observe(at(100), names.iter().map(|name| (name.as_str(), report(1, 1, 60))));
+            assert_eq!(nodes.peers.len(), kv::LIST_MAX);
+        }
+    }
+}

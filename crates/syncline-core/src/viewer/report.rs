@@ -1,0 +1,203 @@
+//! What a node tells the others: a promise, not a headcount alone.
+//!
+//! Heartbeats stay in the memory of the node that got them; the others see one [`Report`] for each node in the
+//! shared store. A report says for how long, from its writing, somebody will still count as watching. So the minute
+//! is not lost when the node dies right after: what it promised stands.
+//!
+//! The rule that makes this exact: a heartbeat is answered with success only after a report that covers it is in
+//! the store. [`Pledge`] says when that takes a new report. Each promise reaches [`SLACK`] beyond the newest beat,
+//! so one write covers every beat of the next ten seconds: the store's load grows with nodes, not with viewers.
+
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Roster, Summary};
+use crate::kv;
+use crate::time::Timestamp;
+
+/// Keys of reports begin with this; the writer's node id follows.
+pub const REPORT_PREFIX: &str = "viewers:";
+
+/// Time to live of a report in the store: longer than any promise, short enough that the dead are soon forgotten.
+pub const REPORT_TTL: Duration = Duration::from_secs(120);
+
+/// A node writes at least this often, so that the others know it and its headcount.
+pub const REPORT_EVERY: Duration = Duration::from_secs(20);
+
+/// How far beyond the newest heartbeat a promise reaches.
+pub const SLACK: Duration = Duration::from_secs(10);
+
+/// One node's word to the others, as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Grows with each report of the same process.
+    pub seq: u64,
+    /// How many were watching when it was written.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// For how long from its writing somebody counts as watching.
+    pub watched_for_ms: u64,
+    /// The same for pages in sight.
+    pub visible_for_ms: u64,
+}
+
+/// The key of the report of `node`, an id that no other process ever had, this node's former life included.
+pub fn report_key(node: &str) -> Result<kv::Key, kv::Invalid> {
+    kv::Key::new(format!("{REPORT_PREFIX}{node}"))
+}
+
+/// A node's own promises: what it has written and whether that is still enough.
+#[derive(Debug, Default)]
+pub struct Pledge {
+    /// Reports drawn up, stored or not.
+    seq: u64,
+    stored: Option<Promise>,
+}
+
+/// A report on its way to the store. Hand it to [`Pledge::stored`] once it is there.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct Draft {
+    /// What to store.
+    pub report: Report,
+    promise: Promise,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Promise {
+    made_at: Timestamp,
+    watched_until: Option<Timestamp>,
+    visible_until: Option<Timestamp>,
+}
+
+impl Pledge {
+    /// Whether the stored report covers every heartbeat in `roster`. If not, no heartbeat may be answered with
+    /// success before a new report is stored.
+    #[must_use]
+    pub fn covers<S: BuildHasher>(&self, now: Timestamp, roster: &Roster<S>) -> bool {
+        let (watched, visible) = (roster.watched_until(now), roster.visible_until(now));
+        match self.stored {
+            Some(promise) => watched <= promise.watched_until && visible <= promise.visible_until,
+            None => watched.is_none(),
+        }
+    }
+
+    /// Whether a report should be written now: to cover a heartbeat, or because the last one is old.
+    #[must_use]
+    pub fn due<S: BuildHasher>(&self, now: Timestamp, roster: &Roster<S>) -> bool {
+        let old = self.stored.is_none_or(|promise| now.saturating_since(promise.made_at) >= REPORT_EVERY);
+        old || !self.covers(now, roster)
+    }
+
+    /// Draws up the next report. Drafts are to be stored one after the other, in this order.
+    pub fn draft<S: BuildHasher>(&mut self, now: Timestamp, roster: &Roster<S>) -> Draft {
+        self.seq += 1;
+        let promise = Promise {
+            made_at: now,
+            watched_until: roster.watched_until(now).map(|until| until + SLACK),
+            visible_until: roster.visible_until(now).map(|until| until + SLACK),
+        };
+        let left_ms =
+            |until: Option<Timestamp>| until.map_or(0, |until| until.as_ms().saturating_sub(now.as_ms()));
+        let report = Report {
+            seq: self.seq,
+            summary: roster.counts(now),
+            watched_for_ms: left_ms(promise.watched_until),
+            visible_for_ms: left_ms(promise.visible_until),
+        };
+        Draft { report, promise }
+    }
+
+    /// The store has confirmed `draft`.
+    pub fn stored(&mut self, draft: Draft) {
+        if self.stored.is_none_or(|stored| stored.made_at <= draft.promise.made_at) {
+            self.stored = Some(draft.promise);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasherDefault, DefaultHasher};
+
+    use super::*;
+    use crate::viewer::{SessionId, TTL};
+
+    type TestRoster = Roster<BuildHasherDefault<DefaultHasher>>;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_ms(seconds * 1_000)
+    }
+
+    fn beat(roster: &mut TestRoster, seconds: u64, visible: bool) {
+        roster.beat(at(seconds), &SessionId::new("s").unwrap(), visible);
+    }
+
+    fn publish(pledge: &mut Pledge, seconds: u64, roster: &TestRoster) -> Report {
+        let draft = pledge.draft(at(seconds), roster);
+        pledge.stored(draft);
+        draft.report
+    }
+
+    #[test]
+    fn vw_21_one_report_covers_the_beats_of_the_next_ten_seconds() {
+        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
+        assert!(pledge.covers(at(0), &roster));
+        beat(&mut roster, 100, false);
+        assert!(!pledge.covers(at(100), &roster));
+        let report = publish(&mut pledge, 101, &roster);
+        assert_eq!((report.seq, report.summary.viewers), (1, 1));
+        assert_eq!((report.watched_for_ms, report.visible_for_ms), (69_000, 0));
+        beat(&mut roster, 110, false);
+        assert!(pledge.covers(at(110), &roster));
+        beat(&mut roster, 111, false);
+        assert!(!pledge.covers(at(111), &roster));
+    }
+
+    #[test]
+    fn vw_23_a_promise_counts_only_once_it_is_stored() {
+        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
+        beat(&mut roster, 0, true);
+        let lost = pledge.draft(at(0), &roster);
+        assert!(!pledge.covers(at(0), &roster));
+        let second = pledge.draft(at(1), &roster);
+        assert_eq!(second.report.seq, 2);
+        pledge.stored(second);
+        // Confirmed late, the first draft does not shrink what the second promised.
+        pledge.stored(lost);
+        assert!(pledge.covers(at(1), &roster));
+    }
+
+    #[test]
+    fn vw_24_coming_into_sight_takes_a_promise_of_its_own() {
+        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
+        beat(&mut roster, 0, false);
+        publish(&mut pledge, 0, &roster);
+        beat(&mut roster, 1, true);
+        assert!(!pledge.covers(at(1), &roster));
+        let report = publish(&mut pledge, 1, &roster);
+        assert_eq!((report.watched_for_ms, report.visible_for_ms), (70_000, 70_000));
+    }
+
+    #[test]
+    fn vw_21_an_idle_node_reports_now_and_then_and_withdraws_what_is_over() {
+        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
+        assert!(pledge.due(at(0), &roster));
+        publish(&mut pledge, 0, &roster);
+        assert!(!pledge.due(at(19), &roster));
+        assert!(pledge.due(at(20), &roster));
+        beat(&mut roster, 20, true);
+        publish(&mut pledge, 20, &roster);
+        roster.expire(at(20) + TTL);
+        assert_eq!(publish(&mut pledge, 80, &roster).watched_for_ms, 0);
+    }
+
+    #[test]
+    fn vw_21_reports_are_not_mistaken_for_sessions() {
+        let key = report_key("n-1").unwrap();
+        assert_eq!(key.as_str(), "viewers:n-1");
+        assert!(!key.as_str().starts_with("viewer:"));
+    }
+}
