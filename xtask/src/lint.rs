@@ -1,6 +1,6 @@
 //! Formatting and clippy, the way the gate wants them.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::command;
 use crate::setup::{Need, WASM_TARGET};
@@ -13,7 +13,9 @@ pub(crate) fn fmt(workspace: &Workspace, check: bool) -> Result<()> {
     if check {
         fmt.arg("--check");
     }
-    command::stream(&mut fmt)
+    command::stream(&mut fmt).with_context(|| {
+        if check { "not formatted; this mends it:\n    cargo xtask fmt" } else { "cannot format" }
+    })
 }
 
 /// Warnings are errors: for everything that runs on a server, and again for what runs in a browser, where other code

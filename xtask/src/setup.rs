@@ -12,7 +12,7 @@ use anyhow::Result;
 use crate::screen;
 use crate::workspace::Workspace;
 
-pub(crate) use debian::packages as debian_packages;
+pub(crate) use debian::{chromium, packages as debian_packages};
 pub(crate) use node::packages as npm_packages;
 pub(crate) use toolchain::WASM_TARGET;
 

@@ -76,9 +76,8 @@ impl Step {
 pub(crate) struct Tally {
     /// What its runner counted, for steps that run tests.
     pub(crate) count: Option<Count>,
-    /// Tests that really used PostgreSQL or Chromium.
-    postgres: Count,
-    chromium: Count,
+    /// Which of them really had a database or a browser, and its name.
+    special: Option<(&'static str, Count)>,
     /// A fact for the table.
     note: String,
 }
@@ -152,17 +151,19 @@ fn conclude(reports: &[Report]) -> ExitCode {
         );
         println!("{}", line.trim_end());
     }
-    let mut special = [Count::default(); 2];
-    for report in reports {
-        if let Outcome::Passed(tally) | Outcome::Failed(tally) = &report.outcome {
-            special[0] += tally.postgres;
-            special[1] += tally.chromium;
-        }
-    }
     let total = total(reports);
-    println!("\nof these on PostgreSQL: {}; in Chromium: {}\n", special[0], special[1]);
+    println!("{}\n", special(reports));
     println!("{total}");
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How many tests really had a database or a browser, for the steps that ran.
+fn special(reports: &[Report]) -> String {
+    let tallies = reports.iter().filter_map(|report| match &report.outcome {
+        Outcome::Passed(tally) | Outcome::Failed(tally) => tally.special,
+        _ => None,
+    });
+    tallies.map(|(name, count)| format!("\n  of these with {name}: {count}")).collect()
 }
 
 /// The tests of all runners; and so that nothing is hidden, each failed or skipped check beside them.

@@ -4,7 +4,7 @@
 use std::env;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -131,7 +131,12 @@ fn debian_initdb(base: &Path) -> bool {
 }
 
 fn has_chromium() -> bool {
-    command::program("chromium").is_some()
+    chromium().is_some()
+}
+
+/// The browser under test: the one that is named, or the one on the PATH.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    env::var_os("CHROMIUM_PATH").map(PathBuf::from).or_else(|| command::program("chromium"))
 }
 
 fn has_fontconfig() -> bool {

@@ -112,7 +112,7 @@ pub(crate) fn nextest(workspace: &Workspace, how: &Nextest<'_>) -> Result<Tally>
     if how.filter.is_none() {
         ensure!(postgres.ran() > 0, "no test ran on PostgreSQL, though some should");
     }
-    Ok(Tally { count: Some(count), postgres, ..Tally::default() })
+    Ok(Tally { count: Some(count), special: Some(("PostgreSQL", postgres)), ..Tally::default() })
 }
 
 fn doctests(workspace: &Workspace) -> Result<Tally> {
@@ -155,10 +155,11 @@ fn browser(workspace: &Workspace) -> Result<Tally> {
     run.arg("--reporter=list,json");
     run.env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
     run.env("SYNCLINE_BIN", workspace.binary("debug", "syncline"));
+    run.env("CHROMIUM_PATH", setup::chromium().context("there is no Chromium on this machine")?);
     let status = run.status().with_context(|| format!("cannot start `{}`", command::line(&run)))?;
     let told = fs::read_to_string(&report).context("Playwright wrote no report")?;
     let count = settle(&run, status, count::playwright(&told)?)?;
-    Ok(Tally { count: Some(count), chromium: count, ..Tally::default() })
+    Ok(Tally { count: Some(count), special: Some(("Chromium", count)), ..Tally::default() })
 }
 
 /// Holds a runner's counts against how it ended: it ran something, and failed exactly where it counted failures.
