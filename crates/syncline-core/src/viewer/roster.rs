@@ -317,3 +317,149 @@ fn hash_of(hasher: &impl BuildHasher, id: &SessionId) -> u64 {
 fn ttl_left(slot: &Slot, now: Timestamp) -> Option<Duration> {
     Some(slot.expires_at.saturating_since(now)).filter(|left| !left.is_zero())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hash::{BuildHasherDefault, DefaultHasher};
+
+    use super::*;
+
+    type TestRoster = Roster<BuildHasherDefault<DefaultHasher>>;
+
+    fn roster(max_sessions: usize) -> TestRoster {
+        Roster::new(max_sessions, BuildHasherDefault::default())
+    }
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    fn id(number: usize) -> SessionId {
+        SessionId::new(&format!("session-{number:028}")).unwrap()
+    }
+
+    fn accepted(new: bool, changes: &'static [Change]) -> Beat {
+        Beat::Accepted { new, changes }
+    }
+
+    #[test]
+    fn vw_02_a_session_lives_60_s_after_its_last_beat_and_not_a_millisecond_more() {
+        let mut roster = roster(10);
+        roster.beat(at(0), &id(1), true);
+        roster.beat(at(30_000), &id(1), true);
+        assert_eq!(roster.contains(at(89_999), &id(1)), Some(Duration::from_millis(1)));
+        assert!(roster.has_active(at(89_999)));
+        assert_eq!(roster.contains(at(90_000), &id(1)), None);
+        assert!(!roster.has_active(at(90_000)));
+    }
+
+    #[test]
+    fn vw_02_beat_and_bye_are_idempotent() {
+        let mut roster = roster(10);
+        assert_eq!(roster.beat(at(0), &id(1), true), accepted(true, &[Change::Occupied]));
+        assert_eq!(roster.beat(at(0), &id(1), true), accepted(false, &[]));
+        assert_eq!(roster.counts(at(0)), Summary { viewers: 1, visible: 1 });
+        assert_eq!(roster.bye(at(1), &id(1)), Some(Change::Vacated));
+        assert_eq!(roster.bye(at(1), &id(1)), None);
+        assert_eq!(roster.counts(at(1)), Summary::default());
+    }
+
+    #[test]
+    fn vw_03_an_expired_session_is_never_returned_even_before_it_is_removed() {
+        let mut roster = roster(10);
+        roster.beat(at(0), &id(1), true);
+        roster.beat(at(50_000), &id(2), false);
+        let now = at(60_000);
+        assert_eq!(roster.slots.len(), 2);
+        assert_eq!(roster.counts(now), Summary { viewers: 1, visible: 0 });
+        assert!(!roster.has_visible(now));
+        assert_eq!(roster.list(now, "", 10), [(id(2), Duration::from_secs(50))]);
+    }
+
+    #[test]
+    fn vw_04_a_listing_takes_a_prefix_and_a_limit() {
+        let mut roster = roster(10);
+        for (name, visible) in [("aa", true), ("ab", false), ("b", true)] {
+            roster.beat(at(0), &SessionId::new(name).unwrap(), visible);
+        }
+        assert_eq!(roster.list(at(1), "a", 10).len(), 2);
+        assert_eq!(roster.list(at(1), "", 2).len(), 2);
+        assert!(roster.list(at(1), "aaa", 10).is_empty());
+    }
+
+    #[test]
+    fn vw_21_at_the_cap_strangers_are_refused_and_the_room_stays_occupied() {
+        let mut roster = roster(2);
+        roster.beat(at(0), &id(1), true);
+        roster.beat(at(1_000), &id(2), true);
+        assert_eq!(roster.beat(at(2_000), &id(3), true), Beat::Refused { cap: 2 });
+        assert_eq!(roster.beat(at(3_000), &id(1), true), accepted(false, &[]));
+        assert!(roster.has_active(at(3_000)));
+        // What has expired makes room at once, swept or not.
+        assert_eq!(roster.beat(at(61_000), &id(3), true), accepted(true, &[]));
+        assert_eq!(roster.counts(at(61_000)).viewers, 2);
+    }
+
+    #[test]
+    fn vw_21_memory_is_reused_and_removal_goes_in_bounded_steps() {
+        let (sessions, mut roster) = (3 * REMOVED_PER_EXPIRE, roster(1_000_000));
+        for round in 0..4 {
+            let start = round * 100_000;
+            for number in 0..sessions {
+                roster.beat(at(start), &id(round as usize * sessions + number), number % 2 == 0);
+            }
+            assert_eq!(roster.counts(at(start)).viewers, sessions as u64);
+            let later = at(start + 60_000);
+            assert_eq!(roster.expire(later), Some(Change::Vacated));
+            assert_eq!(roster.index.len(), sessions - REMOVED_PER_EXPIRE);
+            assert_eq!(roster.counts(later), Summary::default());
+        }
+        assert!(roster.slots.len() <= sessions, "{} slots", roster.slots.len());
+    }
+
+    #[test]
+    fn vw_21_a_million_sessions_fit_in_110_mb() {
+        let mut roster = roster(1_000_000);
+        for number in 0..1_000_000_u128 {
+            roster.beat(at(0), &SessionId::from_random(number.to_ne_bytes()), true);
+        }
+        assert_eq!(roster.counts(at(0)).viewers, 1_000_000);
+        assert!(roster.memory_bytes() < 110_000_000, "{} bytes", roster.memory_bytes());
+        assert_eq!(size_of::<Slot>(), 88);
+    }
+
+    #[test]
+    fn vw_24_a_clock_set_back_changes_no_time_to_live() {
+        let mut roster = roster(10);
+        roster.beat(at(100_000), &id(1), true);
+        // Read as "no time passed": neither expired now nor alive longer later.
+        assert_eq!(roster.contains(at(5), &id(1)), Some(TTL));
+        roster.beat(at(5), &id(2), true);
+        assert_eq!(roster.counts(at(159_999)).viewers, 2);
+        assert_eq!(roster.counts(at(160_000)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_25_a_vacancy_noticed_late_is_announced_before_the_next_arrival() {
+        let mut roster = roster(10);
+        roster.beat(at(0), &id(1), true);
+        let late = accepted(true, &[Change::Vacated, Change::Occupied]);
+        assert_eq!(roster.beat(at(60_000), &id(1), true), late);
+        assert_eq!(roster.expire(at(119_999)), None);
+        assert_eq!(roster.expire(at(500_000)), Some(Change::Vacated));
+        assert_eq!(roster.expire(at(500_001)), None);
+    }
+
+    #[test]
+    fn vw_24_visible_and_hidden_pages_are_counted_apart() {
+        let mut roster = roster(10);
+        roster.beat(at(0), &id(1), false);
+        assert!(!roster.has_visible(at(0)));
+        roster.beat(at(10_000), &id(1), true);
+        assert_eq!(roster.counts(at(10_000)), Summary { viewers: 1, visible: 1 });
+        roster.beat(at(20_000), &id(1), false);
+        assert_eq!(roster.counts(at(20_000)), Summary { viewers: 1, visible: 0 });
+        assert_eq!(roster.visible_until(at(20_000)), None);
+        assert_eq!(roster.watched_until(at(20_000)), Some(at(80_000)));
+    }
+}

@@ -1,0 +1,45 @@
+//! Keyed work at the pace an outside API allows.
+//!
+//! ```text
+//!   enqueue ──▶ Waiting ──start──▶ Running ──┬─ answer ───────────▶ Done | Failed     (results, oldest dropped)
+//!                ▲  ▲                        ├─ 429, 5xx: Retrying ─ delay ─┐
+//!                │  └────────────────────────┼──────── again ◀──────────────┤ right after the head
+//!                └── revive ──── Dead ◀──────┴─ attempts used up            └──▶ Waiting
+//! ```
+//!
+//! - [`Kind`]: what enqueuing means, as one table that memory and SQL share
+//! - [`Queue`]: distinct keys in order and a result per key; each operation O(log n) or less
+//! - [`Pace`] and [`Pacer`]: when the next call may start, for one process or for many that share one value
+//! - [`Answer`] and [`Settings::judge`]: what follows from a call's end
+//! - [`Paced`]: all of it together, driven by `poll`
+//! - [`Progress`]: how far it is and how long it will take
+//! - [`presets`]: the bookshelf's six queues
+//!
+//! Invariants: a key is in exactly one [`Place`]; a key runs at most once at a time; no call starts less than the
+//! interval after the last start or end that anybody saw, nor during a pause, nor beyond the concurrency.
+//!
+//! Left to others: making the calls, keeping the records (see [`Record`] and [`Change`]), what a key or a
+//! result is and how large it may be.
+
+mod answer;
+mod kind;
+mod order;
+mod pace;
+mod paced;
+mod pacer;
+pub mod presets;
+mod progress;
+mod record;
+pub mod retry_after;
+mod settings;
+mod slots;
+
+pub use answer::{Answer, Outcome, Settled, Signal};
+pub use kind::{Kind, Move, Standing};
+pub use order::{Enqueued, Full, Limits, Queue, Run};
+pub use pace::{Breaker, Call, Pace, Pause, PauseReason};
+pub use paced::{Paced, Start, Status, Step};
+pub use pacer::{Clock, Pacer, Permit, Wait, Why};
+pub use progress::{Counts, Meter, Progress};
+pub use record::{BadRecord, Change, Place, Record};
+pub use settings::{InvalidSettings, Settings};
