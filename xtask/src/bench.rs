@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::setup::{debian_packages, npm_packages};
 use crate::workspace::Workspace;
-use crate::{command, screen, setup, wasm};
+use crate::{command, files, screen, setup, wasm};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -33,7 +33,7 @@ struct Bench {
     folder: PathBuf,
 }
 
-pub(crate) fn bench(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<()> {
     let benches = find(&workspace.root.join("bench"))?;
     let Some(name) = &options.name else {
         println!("{}", list(&benches));
@@ -46,8 +46,7 @@ pub(crate) fn bench(workspace: &Workspace, options: &Options) -> Result<()> {
     let figures = workspace.target.join("bench").join(format!("{name}.json"));
     fs::create_dir_all(figures.parent().expect("a joined path has a parent"))
         .context("cannot create target/bench")?;
-    // Figures of an earlier run must not pass for those of this one.
-    let _ = fs::remove_file(&figures);
+    files::forget(&figures)?;
     screen::heading(&format!("Bench {name}: {}", bench.about));
     let mut run = runner(workspace, bench)?;
     run.args(&options.arguments);

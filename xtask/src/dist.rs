@@ -10,7 +10,7 @@ use crate::{command, files, screen, setup, wasm};
 
 const CHECKSUMS: &str = "SHA256SUMS";
 
-pub(crate) fn dist(workspace: &Workspace) -> Result<()> {
+pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, wasm::NEEDS)?;
     screen::heading("Build");
     let package = wasm::build(workspace)?;

@@ -53,6 +53,16 @@ pub(crate) fn tree(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Removes what an earlier run has written, so that it is never taken for what this one should write.
+pub(crate) fn forget(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The SHA-256 of one file, in hexadecimal.
 pub(crate) fn sha256(file: &Path) -> Result<String> {
     let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -177,6 +187,17 @@ mod tests {
         fs::write(from.join("icons/16.png"), "png").unwrap();
         copy_tree(&from, &to).unwrap();
         assert_eq!(print_of(&from), print_of(&to));
+    }
+
+    #[test]
+    fn an_old_report_is_forgotten_and_none_is_no_error() {
+        let base = tempfile::tempdir().unwrap();
+        let report = base.path().join("junit.xml");
+        forget(&report).unwrap();
+        fs::write(&report, "old").unwrap();
+        forget(&report).unwrap();
+        assert!(!report.exists());
+        assert!(forget(base.path()).is_err(), "a folder is no report");
     }
 
     #[test]

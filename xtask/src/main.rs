@@ -78,11 +78,11 @@ fn perform(chore: Chore) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     match chore {
         Chore::Setup => setup::ensure(&workspace, setup::EVERYTHING)?,
-        Chore::Run(options) => run::run(&workspace, &options)?,
-        Chore::Test(options) => return test::test(&workspace, &options),
-        Chore::Soak(options) => return soak::soak(&workspace, &options),
-        Chore::Bench(options) => bench::bench(&workspace, &options)?,
-        Chore::Dist => dist::dist(&workspace)?,
+        Chore::Run(options) => run::perform(&workspace, &options)?,
+        Chore::Test(options) => return test::perform(&workspace, &options),
+        Chore::Soak(options) => return soak::perform(&workspace, &options),
+        Chore::Bench(options) => bench::perform(&workspace, &options)?,
+        Chore::Dist => dist::perform(&workspace)?,
         Chore::Wasm => {
             setup::ensure(&workspace, wasm::NEEDS)?;
             wasm::build(&workspace)?;

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     data: Option<PathBuf>,
 }
 
-pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
+pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<()> {
     setup::ensure(workspace, wasm::NEEDS)?;
     // Before the build, so that nobody waits minutes to learn it.
     if let Some(owner) = port::taken(options.listen)? {

@@ -13,11 +13,13 @@ use crate::test::steps::{self, Nextest};
 use crate::wasm;
 use crate::workspace::Workspace;
 
+const A_WEEK_MINUTES: u64 = 7 * 24 * 60;
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// Go on, each pass with twice the numbers of the one before, until this much time is spent; the pass under way
     /// is finished
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=A_WEEK_MINUTES))]
     minutes: u64,
     /// Only the tests that match, in nextest's filter language: `test(vw_)`, `package(syncline-core)`
     #[arg(long, value_name = "FILTER")]
@@ -46,7 +48,7 @@ impl Options {
     }
 }
 
-pub(crate) fn soak(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
+pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
     setup::ensure(workspace, EVERYTHING)?;
     screen::heading("Build");
     wasm::build(workspace)?;

@@ -97,7 +97,7 @@ struct Report {
     took: Duration,
 }
 
-pub(crate) fn test(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
+pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
     let mut reports: Vec<Report> = Vec::new();
     for step in chosen(&options.only) {
         let failed = |needed: &Step| {

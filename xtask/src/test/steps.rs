@@ -13,7 +13,7 @@ use super::{Step, Tally};
 use crate::database::{Database, TEST_DATABASE_URL};
 use crate::setup::{self, EVERYTHING};
 use crate::workspace::Workspace;
-use crate::{command, lint, screen, wasm};
+use crate::{command, files, lint, screen, wasm};
 
 /// How a step ended that did not fail.
 pub(super) enum Done {
@@ -92,7 +92,7 @@ impl Default for Nextest<'_> {
 /// Unit and integration tests, with a PostgreSQL of their own unless one is named from outside.
 pub(crate) fn nextest(workspace: &Workspace, how: &Nextest<'_>) -> Result<Tally> {
     let report = workspace.target.join("nextest").join(how.profile).join("junit.xml");
-    forget(&report)?;
+    files::forget(&report)?;
     let mut run =
         workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast", "--profile", how.profile]);
     if let Some(filter) = how.filter {
@@ -149,7 +149,7 @@ fn scripts(workspace: &Workspace) -> Result<Tally> {
 
 fn browser(workspace: &Workspace) -> Result<Tally> {
     let report = workspace.notes().join("playwright.json");
-    forget(&report)?;
+    files::forget(&report)?;
     let runner = workspace.web().join("node_modules/@playwright/test/cli.js");
     let mut run = workspace.node(&workspace.web(), [runner.as_path(), Path::new("test")]);
     run.arg("--reporter=list,json");
@@ -172,16 +172,6 @@ fn settle(run: &Command, status: ExitStatus, count: Count) -> Result<Count> {
         bail!("all counted tests passed, and yet the runner failed ({status}); by hand:\n    {line}");
     }
     Ok(count)
-}
-
-/// An old report must never be taken for a new one.
-fn forget(report: &Path) -> Result<()> {
-    match fs::remove_file(report) {
-        Err(error) if report.exists() => {
-            Err(error).with_context(|| format!("cannot remove {}", report.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// A pipe hides the terminal from the program behind it; the colours are for the user all the same.
@@ -210,15 +200,5 @@ mod tests {
         assert!(settled(0, 0, 0).unwrap_err().to_string().starts_with("no test ran"));
         assert!(settled(101, 0, 0).unwrap_err().to_string().starts_with("no test ran"));
         assert!(settled(101, 3, 0).unwrap_err().to_string().contains("the runner failed"));
-    }
-
-    #[test]
-    fn an_old_report_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let report = folder.path().join("junit.xml");
-        forget(&report).unwrap();
-        fs::write(&report, "old").unwrap();
-        forget(&report).unwrap();
-        assert!(!report.exists());
     }
 }
