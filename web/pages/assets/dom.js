@@ -70,7 +70,7 @@ export function keyed(container, items, keyOf, create) {
   for (const [key, row] of rows) if (!next.has(key)) row.node.remove();
   let place = container.firstElementChild;
   for (const row of next.values()) {
-    if (row.node === place) place = place.nextElementSibling;
+    if (place && row.node === place) place = place.nextElementSibling;
     else container.insertBefore(row.node, place);
   }
   keptRows.set(container, next);

@@ -3,12 +3,14 @@
 
 import { ask, serverNow } from "./api.js";
 import { openPage } from "./app.js";
-import { at, h, isLocal, keyed, say } from "./dom.js";
+import { at, h, keyed, say } from "./dom.js";
 import { clock, count, countdown, moment } from "./format.js";
 
 const STRIP_MAX = 24;
 
-/** @typedef {{ objectKey: string, ts: number, url: string, viewers: number, hash: string }} Picture */
+const PICTURES = "/storage/pictures/";
+
+/** @typedef {{ objectKey: string, ts: string, url: string, viewers: number, hash: string }} Picture */
 
 /** @type {Picture[]} */
 let pictures = [];
@@ -23,7 +25,7 @@ const page = openPage({
   topics: ["viewer", "job"],
   async read() {
     const [gallery, schedule, presence] = await Promise.all([ask("/api/gallery"), ask("/api/jobs"), ask("/api/viewer")]);
-    pictures = gallery.pictures.filter((/** @type {Picture} */ picture) => isLocal(picture.url)).slice(0, STRIP_MAX);
+    pictures = gallery.pictures.filter(isPicture).slice(0, STRIP_MAX);
     job = schedule.jobs.find((/** @type {any} */ each) => each.kind === "picture") ?? null;
     viewers = presence.viewers;
     show();
@@ -55,6 +57,11 @@ async function watch() {
   showCompany();
 }
 
+/** An address anywhere else is no picture of this node. */
+function isPicture(/** @type {any} */ each) {
+  return typeof each.url === "string" && each.url.startsWith(PICTURES);
+}
+
 function show() {
   if (!pictures.some((picture) => picture.objectKey === chosen)) chosen = null;
   const picture = pictures.find((each) => each.objectKey === chosen) ?? pictures[0];
@@ -70,10 +77,14 @@ function show() {
 function showPicture(/** @type {Picture} */ picture) {
   const image = /** @type {HTMLImageElement} */ (at("picture"));
   if (image.getAttribute("src") !== picture.url) image.src = picture.url;
-  image.alt = `Picture of ${clock(picture.ts)}, made for ${count(picture.viewers, "viewer")}`;
-  say(at("picture-minute"), moment(picture.ts, serverNow()));
+  image.alt = `Picture of ${clock(madeAt(picture))}, made for ${count(picture.viewers, "viewer")}`;
+  say(at("picture-minute"), moment(madeAt(picture), serverNow()));
   say(at("picture-viewers"), `made for ${count(picture.viewers, "viewer")}`);
   say(at("picture-newest"), picture === pictures[0] ? "newest" : "earlier");
+}
+
+function madeAt(/** @type {Picture} */ picture) {
+  return Date.parse(picture.ts);
 }
 
 function createThumb(/** @type {Picture} */ picture) {
@@ -82,8 +93,8 @@ function createThumb(/** @type {Picture} */ picture) {
     chosen = picture.objectKey === pictures[0].objectKey ? null : picture.objectKey;
     show();
   };
-  const button = h("button", { class: "thumb", type: "button", on: { click: choose } }, image, h("span", {}, clock(picture.ts)));
-  button.setAttribute("aria-label", `Show the picture of ${clock(picture.ts)}`);
+  const button = h("button", { class: "thumb", type: "button", on: { click: choose } }, image, h("span", {}, clock(madeAt(picture))));
+  button.setAttribute("aria-label", `Show the picture of ${clock(madeAt(picture))}`);
   return {
     node: h("li", {}, button),
     update(/** @type {Picture} */ each) {

@@ -1,0 +1,46 @@
+// The node goes away and comes back; the pages say so and lose nothing that was on them.
+
+import { expect, open, test } from "./support/test.js";
+
+test.use({ expectedErrors: /net::ERR_|Failed to load resource/ });
+
+test("a killed node shows as reconnecting with old data, and fresh data follows its return", async ({ node, page, context }) => {
+  const gallery = await context.newPage();
+  await open(gallery, "/gallery");
+  await open(page, "/");
+  const figure = page.locator(".figure").first();
+  await expect(figure).toHaveText("1 viewer");
+
+  await node.kill();
+  await expect(page.locator("html")).toHaveAttribute("data-live", "reconnecting");
+  await expect(page.locator("#connection")).toHaveText(/^Reconnecting( in \d+ s)?$/);
+  await expect(page.locator(".banner")).toContainText("The node does not answer. The figures are from");
+  await expect(figure).toHaveText("1 viewer");
+  await gallery.close();
+
+  await node.resume();
+  await expect(page.locator("html")).toHaveAttribute("data-live", "connected", { timeout: 30_000 });
+  await expect(page.locator(".banner")).toBeHidden();
+  // The node that came back has never heard of the tab that closed meanwhile.
+  await expect(figure).toHaveText("0 viewers");
+});
+
+test("trying now does not wait for the countdown", async ({ node, page }) => {
+  await open(page, "/viewer");
+  await node.kill();
+  await expect(page.locator(".banner")).toBeVisible();
+  await node.resume();
+  await page.getByRole("button", { name: "Try now" }).click();
+  await expect(page.locator("html")).toHaveAttribute("data-live", "connected");
+});
+
+test("a refused read shows its reason and a way to try again", async ({ page }) => {
+  await page.route("**/api/jobs", (route) => route.fulfill({ status: 500, json: { error: "the store is read-only", code: "store" } }));
+  await page.goto("/");
+  const alert = page.getByRole("alert").filter({ hasText: "The store is read-only." });
+  await expect(alert).toBeVisible();
+  await page.unroute("**/api/jobs");
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await expect(page.locator("html")).toHaveAttribute("data-loaded", "true");
+  await expect(alert).toBeHidden();
+});

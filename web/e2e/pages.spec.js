@@ -1,0 +1,98 @@
+// What holds for every page: it works without errors, fits a phone, can be reached and read by everybody.
+
+import { AxeBuilder } from "@axe-core/playwright";
+import { expect, open, PAGES, test } from "./support/test.js";
+
+const WIDTHS = { desktop: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } };
+
+for (const { path, heading } of PAGES) {
+  test(`page ${path} has its title, one heading and no console error`, async ({ page }) => {
+    await open(page, path);
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText(heading);
+    await expect(page).toHaveTitle(path === "/" ? /^\d+ viewers? · Syncline$/ : `${heading} · Syncline`);
+    await expect(page.locator("nav [aria-current=page]")).toHaveAttribute("href", path);
+    await expect(page.locator("#connection")).toHaveText("Connected");
+    await expect(page.locator("#version")).toHaveText(/^\d+\.\d+\.\d+/);
+  });
+
+  test(`page ${path} fits 360 pixels and keeps its layout while data arrives`, async ({ page }) => {
+    await page.setViewportSize(WIDTHS.phone);
+    await page.addInitScript(() => {
+      new PerformanceObserver((list) => {
+        const moved = list.getEntries().reduce((sum, entry) => sum + /** @type {any} */ (entry).value, 0);
+        document.documentElement.dataset.moved = String(Number(document.documentElement.dataset.moved ?? 0) + moved);
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    await open(page, path);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(WIDTHS.phone.width);
+    // 0.1 is where a shift begins to be called bad; a tenth of that cannot be seen.
+    expect(Number(await page.locator("html").getAttribute("data-moved") ?? 0)).toBeLessThan(0.01);
+  });
+
+  for (const scheme of /** @type {const} */ (["light", "dark"])) {
+    test(`page ${path} is accessible in ${scheme}`, async ({ page }) => {
+      await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+      for (const [name, size] of Object.entries(WIDTHS)) {
+        await page.setViewportSize(size);
+        await open(page, path);
+        const file = `${path === "/" ? "dashboard" : path.slice(1)}-${name}-${scheme}.png`;
+        await page.screenshot({ path: `e2e/results/screens/${file}`, fullPage: true });
+      }
+      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+      expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`)).toEqual([]);
+    });
+  }
+}
+
+test("every page has the same header and footer", async ({ request }) => {
+  const frames = [];
+  for (const { path } of PAGES) {
+    const html = await (await request.get(path)).text();
+    const header = /<header[\s\S]*<\/header>/.exec(html)?.[0].replace(' aria-current="page"', "");
+    frames.push(`${header}${/<footer[\s\S]*<\/footer>/.exec(html)?.[0]}`);
+  }
+  expect(frames[0]).toContain("<nav");
+  expect(new Set(frames).size).toBe(1);
+});
+
+test("the keyboard reaches the skip link, every system and the theme, in this order", async ({ page }) => {
+  await open(page, "/");
+  const reached = [];
+  for (let i = 0; i < 10; i += 1) {
+    await page.keyboard.press("Tab");
+    reached.push(await page.evaluate(() => document.activeElement?.getAttribute("href") ?? document.activeElement?.id));
+  }
+  expect(reached).toEqual(["#main", "/", ...PAGES.map(({ path }) => path), "theme"]);
+
+  await page.locator(".skip").focus();
+  await page.keyboard.press("Enter");
+  await expect(page.locator("#main")).toBeFocused();
+});
+
+test("the theme is chosen by hand, survives a reload and goes back to the system's", async ({ page }) => {
+  await page.emulateMedia({ colorScheme: "light" });
+  await open(page, "/");
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await background();
+  const theme = page.getByRole("button", { name: /^Theme/ });
+  await theme.click();
+  await expect(theme).toHaveAccessibleName("Theme: light");
+  await theme.click();
+  await expect(theme).toHaveAccessibleName("Theme: dark");
+  const dark = await background();
+  expect(dark).not.toBe(light);
+
+  await open(page, "/viewer");
+  expect(await background()).toBe(dark);
+  await theme.click();
+  await expect(theme).toHaveAccessibleName("Theme: system");
+  expect(await background()).toBe(light);
+});
+
+test("what is not in this version says so, and shows no figures", async ({ page }) => {
+  for (const path of ["/state", "/project", "/calls", "/shelf"]) {
+    await open(page, path);
+    await expect(page.locator("main")).toContainText("Not in this version yet");
+    await expect(page.locator("main .figure, main table, main .facts")).toHaveCount(0);
+  }
+});

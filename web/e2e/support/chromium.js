@@ -1,0 +1,57 @@
+// The browser under test, and a second way to start it: as people use it.
+//
+// Playwright keeps every page "visible" and switches the back/forward cache off. Both matter to a viewer, so
+// openPlainBrowser() starts Chromium by itself and only attaches: there, a tab behind another one is really hidden.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { chromium } from "@playwright/test";
+
+export const CHROMIUM = process.env.CHROMIUM_PATH ?? "/usr/bin/chromium";
+
+export const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** A Chromium of its own with one window; `context` holds its tabs. */
+export async function openPlainBrowser() {
+  const profile = await mkdtemp(join(tmpdir(), "syncline-e2e-profile-"));
+  const switches = ["--headless", ...FLAGS, "--remote-debugging-port=0", `--user-data-dir=${profile}`, "about:blank"];
+  const process = spawn(CHROMIUM, switches, { stdio: ["ignore", "ignore", "pipe"] });
+  const exited = once(process, "exit");
+  const browser = await chromium.connectOverCDP(await debuggerAddress(process), { noDefaults: true });
+  return {
+    context: browser.contexts()[0],
+    async close() {
+      await browser.close();
+      process.kill();
+      await exited;
+      await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+/** The address that Chromium prints when it is ready. */
+async function debuggerAddress(/** @type {import("node:child_process").ChildProcess} */ process) {
+  const said = [];
+  for await (const line of createInterface({ input: /** @type {import("node:stream").Readable} */ (process.stderr) })) {
+    const address = /^DevTools listening on (ws:.+)$/.exec(line);
+    if (address) {
+      // Read on, or a full pipe would stop the browser.
+      process.stderr?.resume();
+      return address[1];
+    }
+    said.push(line);
+  }
+  throw new Error(`Chromium did not start:\n${said.join("\n")}`);
+}

@@ -1,0 +1,71 @@
+// The test with its fixtures: a node, a browser as people use it, and an eye on every console.
+//
+// Guarantees that a page error, a console error or a refused resource fails the test that met it, unless the test says
+// with `expectedErrors` what it provokes.
+
+import { test as base, expect } from "@playwright/test";
+import { openPlainBrowser } from "./chromium.js";
+import { Node } from "./node.js";
+
+/**
+ * @typedef {{
+ *   nodeOptions: { config?: string, environment?: Record<string, string> },
+ *   expectedErrors: RegExp | null,
+ *   node: Node,
+ *   plainTabs: import("@playwright/test").BrowserContext,
+ *   quietConsole: void,
+ * }} Fixtures
+ */
+
+/** @type {import("@playwright/test").TestType<import("@playwright/test").PlaywrightTestArgs & Fixtures, {}>} */
+export const test = base.extend({
+  nodeOptions: [{}, { option: true }],
+  expectedErrors: [null, { option: true }],
+
+  node: async ({ nodeOptions }, use, testInfo) => {
+    const node = await Node.start(nodeOptions);
+    await use(node);
+    await node.remove();
+    if (testInfo.status !== testInfo.expectedStatus) await testInfo.attach("node.log", { body: node.log.join("\n") });
+  },
+
+  baseURL: async ({ node }, use) => use(node.url),
+
+  plainTabs: async ({}, use) => {
+    const browser = await openPlainBrowser();
+    await use(browser.context);
+    await browser.close();
+  },
+
+  quietConsole: [
+    /** @param {any} fixtures @param {() => Promise<void>} use */
+    async ({ context, expectedErrors }, use) => {
+      /** @type {string[]} */
+      const errors = [];
+      context.on("console", (/** @type {import("@playwright/test").ConsoleMessage} */ message) => message.type() === "error" && errors.push(`${message.text()} (${message.location().url})`));
+      context.on("weberror", (/** @type {import("@playwright/test").WebError} */ error) => errors.push(String(error.error())));
+      await use();
+      expect(errors.filter((error) => !expectedErrors?.test(error))).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+export { expect };
+
+/** Every page of the node with its heading. */
+export const PAGES = [
+  { path: "/", heading: "Overview" },
+  { path: "/state", heading: "State" },
+  { path: "/project", heading: "Lock" },
+  { path: "/calls", heading: "Outbox" },
+  { path: "/shelf", heading: "Queue" },
+  { path: "/viewer", heading: "Viewer" },
+  { path: "/gallery", heading: "Gallery" },
+];
+
+/** Opens a page and waits until it is connected and has shown its first data. */
+export async function open(/** @type {import("@playwright/test").Page} */ page, /** @type {string} */ address) {
+  await page.goto(address);
+  await expect(page.locator("html[data-live=connected][data-loaded]")).toBeAttached();
+}
