@@ -1,0 +1,28 @@
+// The one error type of the package, and how it travels out of a worker.
+//
+// Guarantees: every failure a caller can meet has a `code` from the list in syncline.d.ts, says in `retryable`
+// whether the same call may succeed later, and keeps what caused it in `cause`.
+
+export class SynclineError extends Error {
+  constructor(code, message, { retryable = false, cause } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = "SynclineError";
+    this.code = code;
+    this.retryable = retryable;
+  }
+}
+
+// postMessage clones an Error without its class and extra fields, so errors cross as plain values.
+export function toPlain(error) {
+  const { code, message, retryable, cause } = error;
+  return { code, message, retryable, cause: cause === undefined ? undefined : String(cause) };
+}
+
+export function fromPlain({ code, message, retryable, cause }) {
+  return new SynclineError(code, message, { retryable, cause });
+}
+
+// Answers that a server gives in passing: it was slow, it was busy, it was ill. All others will be the same next time.
+export function isPassing(status) {
+  return status === 408 || status === 429 || status >= 500;
+}

@@ -1,0 +1,126 @@
+/**
+ * Syncline in the browser. Written by hand; checked against real use by `web/types`.
+ *
+ * Importing this module does nothing but define: it is safe in Node, during server-side rendering and in a service worker.
+ */
+
+/**
+ * What can go wrong. The words are stable; messages are for people and may change.
+ *
+ * | code | retryable | meaning and remedy |
+ * |---|---|---|
+ * | `invalid-argument` | no | An option has the wrong type or form; the message names it. |
+ * | `unsupported-environment` | no | There is no page or no `Worker` here, for example while rendering on a server. |
+ * | `not-initialized` | no | The function needs `await init()` first. |
+ * | `wasm-blocked` | no | The browser or the Content-Security-Policy forbids WASM: allow `'wasm-unsafe-eval'` in `script-src`. |
+ * | `wasm-load-failed` | mostly | The `.wasm` file could not be fetched (retryable) or is not what it should be (not retryable). |
+ * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src`. |
+ * | `ping-failed` | yes | A heartbeat got no answer. The next one is sent all the same. |
+ * | `ping-refused` | by status | A heartbeat was answered with an error status; retryable for 408, 429 and 5xx. The next one is sent all the same. |
+ * | `stopped` | no | The viewer was stopped before it had a session id. |
+ * | `internal` | no | A defect in Syncline; the message holds what is known about it. |
+ */
+export type SynclineErrorCode =
+  | "invalid-argument"
+  | "unsupported-environment"
+  | "not-initialized"
+  | "wasm-blocked"
+  | "wasm-load-failed"
+  | "worker-blocked"
+  | "ping-failed"
+  | "ping-refused"
+  | "stopped"
+  | "internal";
+
+/** Every failure of this package, thrown or reported. */
+export class SynclineError extends Error {
+  constructor(code: SynclineErrorCode, message: string, options?: { retryable?: boolean; cause?: unknown });
+  readonly name: "SynclineError";
+  /** The stable word for what went wrong. */
+  readonly code: SynclineErrorCode;
+  /** Whether the same call may succeed later without a change on your side. */
+  readonly retryable: boolean;
+  /** What caused it, where that is known. Errors that happened in the worker carry its text. */
+  readonly cause?: unknown;
+}
+
+/**
+ * The module's bytes, or the compiled module. (`& object`, because the interface `WebAssembly.Module` is empty and would
+ * accept any value.)
+ */
+export type WasmSource = BufferSource | (WebAssembly.Module & object);
+
+/** Where the WASM module comes from: an address, a response, its bytes, or the compiled module. */
+export type InitInput = string | URL | Request | Response | WasmSource;
+
+/**
+ * Loads the WASM module into this page or worker. Needed before {@link version}; not needed for {@link startViewer},
+ * whose worker loads its own.
+ *
+ * Calls made at the same time share one download, and once it has succeeded further calls return at once and ignore
+ * `input`. After a failure it can be called again.
+ *
+ * @param input defaults to `syncline_wasm_bg.wasm` beside this file
+ * @throws {SynclineError} (as a rejection) `wasm-blocked` or `wasm-load-failed`
+ */
+export function init(input?: InitInput | Promise<InitInput>): Promise<void>;
+
+/**
+ * The same from bytes or a compiled module that are already here, for workers and for Node. It blocks the thread while it
+ * compiles; prefer {@link init} in pages.
+ *
+ * @throws {SynclineError} `wasm-blocked` or `wasm-load-failed`
+ */
+export function initSync(module: WasmSource): void;
+
+/**
+ * The version of the rules in the WASM module, such as `"0.1.0"`.
+ *
+ * @throws {SynclineError} `not-initialized` before {@link init} has succeeded
+ */
+export function version(): string;
+
+/** Options of {@link startViewer}. Relative addresses count from the page, as in a link. */
+export interface ViewerOptions {
+  /** Where heartbeats go, by `POST`. Default: `/api/viewer`. */
+  endpoint?: string | URL;
+  /** Where the worker script is. Default: `viewer-worker.js` beside this file. Must be on the page's own origin. */
+  workerUrl?: string | URL;
+  /** Where the WASM module is. Default: `syncline_wasm_bg.wasm` beside the worker script. */
+  wasmUrl?: string | URL;
+  /**
+   * Hears of every failure. A `ping-…` error is for information only: the next heartbeat is sent all the same, and so
+   * is a `wasm-load-failed` that is retryable. All others have ended the viewer, and `startViewer` may be called again.
+   *
+   * Without a listener, failures that are not retryable go to the console as a warning.
+   */
+  onError?: (error: SynclineError) => void;
+  /** Aborting it is the same as calling {@link ViewerHandle.stop}. */
+  signal?: AbortSignal;
+}
+
+/** One caller's hold on the running viewer. */
+export interface ViewerHandle {
+  /**
+   * The id under which the server counts this page. Rejects with a {@link SynclineError} if the viewer ends before it
+   * has one; nothing needs to catch that, it does not become an unhandled rejection.
+   */
+  readonly sessionId: Promise<string>;
+  /**
+   * Lets go. When the last holder of this endpoint has let go, the server is told (`bye`) and the worker ends. Calling
+   * it again does nothing. It needs no `this`, so it can be handed on as it is.
+   */
+  readonly stop: () => void;
+}
+
+/**
+ * Tells the server that somebody has this page open: a heartbeat at once and every 30 seconds from a worker (which
+ * browsers do not slow down in hidden tabs), whether the page is visible, a `bye` when it closes, and again a heartbeat
+ * when it returns from the back/forward cache. Works on plain `http://` too.
+ *
+ * Calling it again for the same endpoint joins the viewer that is running; the other options of a later call, except
+ * `onError` and `signal`, are then ignored.
+ *
+ * @throws {SynclineError} `invalid-argument` or `unsupported-environment`; everything else goes to `onError`
+ */
+export function startViewer(options?: ViewerOptions): ViewerHandle;

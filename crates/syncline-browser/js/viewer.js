@@ -1,0 +1,227 @@
+// The page's half of the viewer heartbeat: starts the worker, tells it what happens to the page, says bye.
+//
+// Guarantees: one worker per page and endpoint, however often and from however many copies of this package it is
+// started; it ends with the last `stop()`, and with the page, each time with a `bye`; a page that comes back from the
+// back/forward cache is counted again. When to ping is decided in the worker (viewer-worker.js), where timers are not
+// throttled in hidden tabs.
+
+import { SynclineError, fromPlain } from "./errors.js";
+
+// On globalThis, because a bundler may put this module into a page twice. The number is the version of the
+// `join(user)` contract below.
+const REGISTRY = Symbol.for("syncline.viewers.1");
+
+export function startViewer(options) {
+  if (typeof document === "undefined" || typeof Worker === "undefined") {
+    throw new SynclineError(
+      "unsupported-environment",
+      "startViewer() needs a page with workers: call it in the browser, for example in an effect, not while rendering on a server",
+    );
+  }
+  const { endpoint, workerUrl, wasmUrl, onError, signal } = readOptions(options);
+  const viewers = (globalThis[REGISTRY] ??= new Map());
+  if (!viewers.has(endpoint)) viewers.set(endpoint, new Viewer(viewers, { endpoint, workerUrl, wasmUrl }));
+  return viewers.get(endpoint).join({ onError, signal });
+}
+
+class Viewer {
+  #viewers;
+  #options;
+  #users = new Set();
+  #session;
+  #settle;
+  #sessionId;
+  #worker;
+  #listening = new AbortController();
+  // False between pagehide and pageshow: the bye has been said, nothing is to follow it.
+  #present = true;
+  #ended = false;
+
+  constructor(viewers, options) {
+    this.#viewers = viewers;
+    this.#options = options;
+    this.#session = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    // Failures reach the users through onError; a promise nobody looked at must not shout as well.
+    this.#session.catch(() => {});
+    // A page rendered ahead of a click is not watched by anybody yet.
+    if (document.prerendering) this.#on(document, "prerenderingchange", () => this.#start());
+    else this.#start();
+  }
+
+  // One handle for one caller; the viewer lives until the last handle has been stopped.
+  join(user) {
+    this.#users.add(user);
+    const stop = () => {
+      if (!this.#users.delete(user)) return;
+      user.signal?.removeEventListener("abort", stop);
+      // Later in the same task somebody may start again (a React effect run twice, one view replacing another):
+      // then the session simply goes on.
+      queueMicrotask(() => {
+        if (this.#users.size === 0)
+          this.#end(new SynclineError("stopped", "the viewer was stopped before it had a session"));
+      });
+    };
+    if (user.signal?.aborted) stop();
+    else user.signal?.addEventListener("abort", stop);
+    return { sessionId: this.#session, stop };
+  }
+
+  #start() {
+    try {
+      this.#worker = spawn(this.#options.workerUrl);
+    } catch (cause) {
+      // Callers get their handle first, so that a blocked worker always looks the same to them.
+      queueMicrotask(() => this.#fail(workerBlocked(this.#options.workerUrl, cause)));
+      return;
+    }
+    this.#on(this.#worker, "message", ({ data }) => this.#hear(data));
+    this.#on(this.#worker, "error", (event) => this.#fail(this.#workerError(event)));
+    this.#on(document, "visibilitychange", () => this.#tell("page"));
+    this.#on(document, "resume", () => this.#tell("page"));
+    this.#on(window, "pagehide", () => this.#leave());
+    this.#on(window, "pageshow", (event) => {
+      if (event.persisted) this.#return();
+    });
+    this.#tell("start", {
+      endpoint: this.#options.endpoint,
+      contentType: contentType(this.#options.endpoint),
+      wasmUrl: this.#options.wasmUrl,
+    });
+  }
+
+  #hear(message) {
+    switch (message.type) {
+      case "session":
+        this.#sessionId = message.sessionId;
+        this.#settle.resolve(message.sessionId);
+        break;
+      case "error":
+        this.#report(fromPlain(message.error));
+        break;
+      case "failed":
+        this.#fail(fromPlain(message.error));
+        break;
+    }
+  }
+
+  #tell(type, facts) {
+    this.#worker.postMessage({
+      type,
+      present: this.#present,
+      visible: document.visibilityState === "visible",
+      ...facts,
+    });
+  }
+
+  #leave() {
+    this.#present = false;
+    // First the worker, so that as few pings as possible can overtake the bye.
+    this.#tell("page");
+    this.#sayBye();
+  }
+
+  #return() {
+    this.#present = true;
+    this.#tell("page");
+  }
+
+  #sayBye() {
+    if (this.#sessionId === undefined) return;
+    const { endpoint } = this.#options;
+    const body = new Blob([JSON.stringify({ sessionId: this.#sessionId, bye: true })], { type: contentType(endpoint) });
+    // A beacon outlives the page. Some content blockers refuse beacons; a keepalive request is the next best.
+    if (navigator.sendBeacon?.(endpoint, body)) return;
+    fetch(endpoint, { method: "POST", body, keepalive: true, credentials: "include" }).catch(() => {
+      // Nobody is left to tell; the session expires by itself.
+    });
+  }
+
+  #workerError(event) {
+    // A worker whose script did not load fires a bare event; an ErrorEvent with a text comes from running code.
+    if (!event.message) return workerBlocked(this.#options.workerUrl, undefined);
+    return new SynclineError("internal", `the viewer's worker failed: ${event.message}`, {
+      cause: event.error ?? undefined,
+    });
+  }
+
+  #fail(error) {
+    if (this.#ended) return;
+    this.#report(error);
+    this.#end(error);
+  }
+
+  #report(error) {
+    let heard = false;
+    for (const { onError } of this.#users) {
+      if (onError === undefined) continue;
+      heard = true;
+      // In a task of its own, where a listener that throws harms nobody.
+      queueMicrotask(() => onError(error));
+    }
+    if (!heard && !error.retryable) console.warn(error);
+  }
+
+  #end(error) {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#listening.abort();
+    this.#viewers.delete(this.#options.endpoint);
+    this.#worker?.terminate();
+    if (this.#present) this.#sayBye();
+    this.#settle.reject(error);
+  }
+
+  #on(target, type, listener) {
+    target.addEventListener(type, listener, { signal: this.#listening.signal });
+  }
+}
+
+function spawn(workerUrl) {
+  if (workerUrl !== undefined) return new Worker(workerUrl, { type: "module", name: "syncline-viewer" });
+  // Written out like this, bundlers find the worker and ship it.
+  return new Worker(new URL("./viewer-worker.js", import.meta.url), { type: "module", name: "syncline-viewer" });
+}
+
+function workerBlocked(workerUrl, cause) {
+  return new SynclineError(
+    "worker-blocked",
+    `the viewer's worker could not start from ${workerUrl ?? "viewer-worker.js beside the package"}: the file must be ` +
+      "there, on the page's own origin, and allowed by worker-src in its Content-Security-Policy",
+    { cause },
+  );
+}
+
+// Another origin would be asked for permission (a preflight) before each JSON request; plain text needs none.
+function contentType(endpoint) {
+  return new URL(endpoint).origin === globalThis.origin ? "application/json" : "text/plain";
+}
+
+function readOptions(options = {}) {
+  if (typeof options !== "object" || options === null) throw invalid("options must be an object");
+  const { endpoint = "/api/viewer", workerUrl, wasmUrl, onError, signal } = options;
+  if (onError !== undefined && typeof onError !== "function") throw invalid("onError must be a function");
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid("signal must be an AbortSignal");
+  const address = resolve("endpoint", endpoint);
+  if (!/^https?:/.test(address)) throw invalid(`endpoint must be an http or https address, not ${address}`);
+  return {
+    endpoint: address,
+    // The worker would resolve relative addresses against its own place, not against the page.
+    workerUrl: workerUrl === undefined ? undefined : resolve("workerUrl", workerUrl),
+    wasmUrl: wasmUrl === undefined ? undefined : resolve("wasmUrl", wasmUrl),
+    onError,
+    signal,
+  };
+}
+
+function resolve(name, value) {
+  if (typeof value !== "string" && !(value instanceof URL)) throw invalid(`${name} must be a string or a URL`);
+  try {
+    return new URL(value, document.baseURI).href;
+  } catch (cause) {
+    throw invalid(`${name} is not a valid address: ${value}`, cause);
+  }
+}
+
+function invalid(message, cause) {
+  return new SynclineError("invalid-argument", message, { cause });
+}
