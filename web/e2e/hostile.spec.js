@@ -56,7 +56,7 @@ test("hostile names, reasons, details and addresses stay text on every page", as
   await page.route("**/api/jobs/*/history*", (route) => route.fulfill({ json: { runs: PAYLOADS.map(run) } }));
   await page.route("**/api/viewer", (route) => route.fulfill({ json: { viewers: 1, visible: 1, occupied: true, nodes, history: [] } }));
   await page.route("**/api/gallery", (route) => route.fulfill({ json: { pictures } }));
-  await page.route("**/readyz", (route) => route.fulfill({ json: { store: PAYLOADS[0], status: PAYLOADS[1] } }));
+  await page.route("**/readyz", (route) => route.fulfill({ status: 503, json: { error: PAYLOADS[0], code: PAYLOADS[1] } }));
   const asked = new Set();
   page.on("request", (request) => asked.add(new URL(request.url()).host));
 
@@ -67,7 +67,7 @@ test("hostile names, reasons, details and addresses stay text on every page", as
   await expect(page.locator("#jobs .job-title").nth(1)).toHaveText(PAYLOADS[1]);
   await open(page, "/");
   await expect(page.locator("#jobs > li")).toHaveCount(PAYLOADS.length);
-  await expect(page.locator("#health-store")).toHaveText(PAYLOADS[0]);
+  await expect(page.locator("#health-store")).toHaveText(`${PAYLOADS[0]}.`);
   await open(page, "/gallery");
   // None of them is the address of a picture.
   await expect(page.locator("#gallery-empty")).toBeVisible();

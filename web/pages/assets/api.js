@@ -33,7 +33,30 @@ export class ApiError extends Error {
  * @param {{ method?: string, body?: unknown }} [options]
  * @returns {Promise<any>}
  */
-export async function ask(path, { method = "GET", body } = {}) {
+export async function ask(path, options) {
+  const response = await request(path, options);
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw refusal(response.status, answer);
+  return answer;
+}
+
+/** When the node started, in epoch milliseconds, from its own metrics; null where they do not say. */
+export async function nodeStartedAt() {
+  const response = await request("/metrics");
+  const line = /^syncline_node_start_time_seconds (\S+)$/m.exec(response.ok ? await response.text() : "");
+  return line ? Number(line[1]) * 1_000 : null;
+}
+
+/** The present, in epoch milliseconds, by the node's clock. */
+export function serverNow() {
+  return Date.now() + skewMs;
+}
+
+/**
+ * @param {string} path
+ * @param {{ method?: string, body?: unknown }} [options]
+ */
+async function request(path, { method = "GET", body } = {}) {
   let response;
   try {
     response = await fetch(path, {
@@ -47,14 +70,7 @@ export async function ask(path, { method = "GET", body } = {}) {
     throw new ApiError(late ? "The node took too long to answer." : "The node does not answer.", { code: late ? "timeout" : "unreachable" });
   }
   followClock(response.headers.get("date"));
-  const answer = await response.json().catch(() => null);
-  if (!response.ok) throw refusal(response.status, answer);
-  return answer;
-}
-
-/** The present, in epoch milliseconds, by the node's clock. */
-export function serverNow() {
-  return Date.now() + skewMs;
+  return response;
 }
 
 /**

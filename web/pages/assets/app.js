@@ -61,7 +61,7 @@ function openFrame(/** @type {() => void} */ retryNow) {
   const words = at("connection");
   const spoken = h("span");
   const seconds = h("span", { "aria-hidden": "true" });
-  words.replaceChildren(spoken, seconds);
+  words.replaceChildren(h("span", {}, spoken, seconds));
   const main = at("main");
   const bannerText = h("p");
   const banner = h("div", { class: "banner", hidden: true }, bannerText, h("button", { class: "button small", type: "button", on: { click: retryNow } }, "Try now"));

@@ -66,6 +66,7 @@ function show() {
   if (!pictures.some((picture) => picture.objectKey === chosen)) chosen = null;
   const picture = pictures.find((each) => each.objectKey === chosen) ?? pictures[0];
   at("gallery-empty").hidden = Boolean(picture);
+  say(at("gallery-empty-words"), job ? "No picture yet. The first one is made at the next tick, because you are here." : "No picture job is configured on this node.");
   at("gallery-picture").hidden = !picture;
   if (picture) showPicture(picture);
   at("strip-part").hidden = pictures.length < 2;
@@ -104,7 +105,7 @@ function createThumb(/** @type {Picture} */ picture) {
 }
 
 function showNext() {
-  if (!job) return say(at("next"), "No picture job is configured on this node.");
+  if (!job) return say(at("next"), "");
   if (job.running) return say(at("next"), "The next picture is being made.");
   const left = job.next_at - serverNow();
   say(at("next"), left > 0 ? `Next picture in ${countdown(left)} while you watch` : "Next picture any moment now");
