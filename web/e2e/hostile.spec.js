@@ -40,39 +40,43 @@ test.beforeEach(async ({ context }) => {
   });
 });
 
-test("hostile names, reasons, details and addresses stay text on every page", async ({ page }) => {
-  const now = Date.now();
-  const run = (/** @type {string} */ text, /** @type {number} */ i) => ({
-    id: `${i} ${text}`, job: text, bucket: text, node: text, decision: "skip", reason: text, state: STATES[i % STATES.length],
-    started_at: now, finished_at: now, attempts: 2, detail: text, cost_usd: 1,
-  });
-  const jobs = PAYLOADS.map((text, i) => ({
-    name: text, cron: text, gate: text, kind: i % 2 ? text : "picture", cost_usd: 1, next_at: now + 60_000, last: run(text, i), running: false,
-    totals: { runs: 1, failed: 1, skips: { [text]: i + 1 }, spent_usd: 1, saved_usd: 1 },
-  }));
-  const nodes = PAYLOADS.map((text) => ({ node: text, viewers: 1, visible: 1 }));
-  const pictures = PAYLOADS.map((text) => ({ objectKey: text, ts: now, url: text, viewers: 1, hash: text }));
-  await page.route("**/api/jobs", (route) => route.fulfill({ json: { jobs } }));
-  await page.route("**/api/jobs/*/history*", (route) => route.fulfill({ json: { runs: PAYLOADS.map(run) } }));
-  await page.route("**/api/viewer", (route) => route.fulfill({ json: { viewers: 1, visible: 1, occupied: true, nodes, history: [] } }));
-  await page.route("**/api/gallery", (route) => route.fulfill({ json: { pictures } }));
-  await page.route("**/readyz", (route) => route.fulfill({ status: 503, json: { error: PAYLOADS[0], code: PAYLOADS[1] } }));
-  const asked = new Set();
-  page.on("request", (request) => asked.add(new URL(request.url()).host));
+test.describe("from the API", () => {
+  test.use({ expectedErrors: /status of 503/ });
 
-  await open(page, "/viewer");
-  await expect(page.locator("#jobs tr")).toHaveCount(PAYLOADS.length);
-  await expect(page.locator("#history tr")).toHaveCount(20);
-  await expect(page.locator("#nodes th").first()).toHaveText(PAYLOADS[0]);
-  await expect(page.locator("#jobs .job-title").nth(1)).toHaveText(PAYLOADS[1]);
-  await open(page, "/");
-  await expect(page.locator("#jobs > li")).toHaveCount(PAYLOADS.length);
-  await expect(page.locator("#health-store")).toHaveText(`${PAYLOADS[0]}.`);
-  await open(page, "/gallery");
-  // None of them is the address of a picture.
-  await expect(page.locator("#gallery-empty")).toBeVisible();
-  await expect(page.locator("main script, main iframe, main [onerror], main [onload]")).toHaveCount(0);
-  expect([...asked]).toEqual([new URL(page.url()).host]);
+  test("hostile names, reasons, details and addresses stay text on every page", async ({ page }) => {
+    const now = Date.now();
+    const run = (/** @type {string} */ text, /** @type {number} */ i) => ({
+      id: `${i} ${text}`, job: text, bucket: text, node: text, decision: "skip", reason: text, state: STATES[i % STATES.length],
+      started_at: now, finished_at: now, attempts: 2, detail: text, cost_usd: 1,
+    });
+    const jobs = PAYLOADS.map((text, i) => ({
+      name: text, cron: text, gate: text, kind: i % 2 ? text : "picture", cost_usd: 1, next_at: now + 60_000, last: run(text, i), running: false,
+      totals: { runs: 1, failed: 1, skips: { [text]: i + 1 }, spent_usd: 1, saved_usd: 1 },
+    }));
+    const nodes = PAYLOADS.map((text) => ({ node: text, viewers: 1, visible: 1 }));
+    const pictures = PAYLOADS.map((text) => ({ objectKey: text, ts: now, url: text, viewers: 1, hash: text }));
+    await page.route("**/api/jobs", (route) => route.fulfill({ json: { jobs } }));
+    await page.route("**/api/jobs/*/history*", (route) => route.fulfill({ json: { runs: PAYLOADS.map(run) } }));
+    await page.route("**/api/viewer", (route) => route.fulfill({ json: { viewers: 1, visible: 1, occupied: true, nodes, history: [] } }));
+    await page.route("**/api/gallery", (route) => route.fulfill({ json: { pictures } }));
+    await page.route("**/readyz", (route) => route.fulfill({ status: 503, json: { error: PAYLOADS[0], code: PAYLOADS[1] } }));
+    const asked = new Set();
+    page.on("request", (request) => asked.add(new URL(request.url()).host));
+
+    await open(page, "/viewer");
+    await expect(page.locator("#jobs tr")).toHaveCount(PAYLOADS.length);
+    await expect(page.locator("#history tr")).toHaveCount(20);
+    await expect(page.locator("#nodes th").first()).toHaveText(PAYLOADS[0]);
+    await expect(page.locator("#jobs .job-title").nth(1)).toHaveText(PAYLOADS[1]);
+    await open(page, "/");
+    await expect(page.locator("#jobs > li")).toHaveCount(PAYLOADS.length);
+    await expect(page.locator("#health-store")).toHaveText(`${PAYLOADS[0]}.`);
+    await open(page, "/gallery");
+    // None of them is the address of a picture.
+    await expect(page.locator("#gallery-empty")).toBeVisible();
+    await expect(page.locator("main script, main iframe, main [onerror], main [onload]")).toHaveCount(0);
+    expect([...asked]).toEqual([new URL(page.url()).host]);
+  });
 });
 
 test.describe("in an error", () => {

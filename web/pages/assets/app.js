@@ -153,7 +153,7 @@ function openThemeButton() {
 }
 
 /** A call during a run makes exactly one more run after it, so that the last answer is never older than the last call. */
-function oneAtATime(/** @type {() => Promise<void>} */ work) {
+export function oneAtATime(/** @type {() => Promise<void>} */ work) {
   let running = false;
   let again = false;
   return async function run() {

@@ -4,7 +4,7 @@
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { moment, money, span } from "./format.js";
-import { momentOf, reasonOf, result } from "./runs.js";
+import { isToTheSecond, momentOf, reasonOf, result } from "./runs.js";
 
 const PAGE_ROWS = 20;
 
@@ -16,19 +16,24 @@ export function openHistory(/** @type {() => number} */ now) {
   const older = /** @type {HTMLButtonElement} */ (at("history-older"));
   const newer = /** @type {HTMLButtonElement} */ (at("history-newer"));
   const trouble = at("history-trouble");
-  /** @type {(Run["id"] | null)[]} The page shown is the last; each is the id its rows come before. */
+  /** @type {Run["id"][]} The page shown is the last; each is the id its rows come before. */
   let pages = [null];
+  let asked = 0;
 
   async function load() {
     const job = choice.value;
     if (!job) return;
+    const turn = (asked += 1);
     const before = pages[pages.length - 1];
     const query = `limit=${PAGE_ROWS + 1}${before === null ? "" : `&before=${encodeURIComponent(before)}`}`;
     try {
       const { runs } = await ask(`/api/jobs/${encodeURIComponent(job)}/history?${query}`);
+      // A slow answer must not replace that to a later question.
+      if (turn !== asked) return;
       trouble.hidden = true;
-      if (job === choice.value) show(runs);
+      show(runs);
     } catch (error) {
+      if (turn !== asked) return;
       say(trouble, error.message);
       trouble.hidden = false;
     }
@@ -36,7 +41,7 @@ export function openHistory(/** @type {() => number} */ now) {
 
   function show(/** @type {Run[]} */ runs) {
     const rows = runs.slice(0, PAGE_ROWS);
-    keyed(at("history"), rows, (run) => run.id, (run) => createRow(run, now()));
+    keyed(at("history"), rows, (run) => run.id ?? `${run.job} ${run.started_at}`, (run) => createRow(run, now()));
     at("history-empty").hidden = rows.length > 0;
     older.disabled = runs.length <= PAGE_ROWS;
     newer.disabled = pages.length === 1;
@@ -60,9 +65,9 @@ export function openHistory(/** @type {() => number} */ now) {
       if (!names.includes(kept) && names.length) choice.value = names[0];
       at("history-part").hidden = names.length === 0;
     },
-    /** Reads the newest page again; an older one stays as it is. */
-    refresh() {
-      if (pages.length === 1) load();
+    /** Reads the newest page of `job` again, if that is what is shown; an older page stays as it is. */
+    refresh(job = choice.value) {
+      if (pages.length === 1 && job === choice.value) load();
     },
   };
 }
@@ -79,7 +84,7 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
   const node = h(
     "tr",
     {},
-    h("td", {}, h("time", { datetime: new Date(when).toISOString(), title: `${first.bucket} UTC` }, moment(when, now, first.bucket.length > 16))),
+    h("td", {}, h("time", { datetime: new Date(when).toISOString(), title: `${first.bucket ?? new Date(when).toISOString()} UTC` }, moment(when, now, isToTheSecond(first)))),
     cells.result,
     cells.why,
     cells.took,
@@ -97,7 +102,7 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
       say(cells.why, reasonOf(run));
       say(cells.took, run.decision === "run" ? took(run) : "");
       say(cells.cost, run.decision === "run" && run.cost_usd ? money(run.cost_usd) : "");
-      say(cells.detail, [run.attempts > 1 ? `${run.attempts} attempts` : "", run.detail ?? ""].filter(Boolean).join("; "));
+      say(cells.detail, [run.attempts > 1 ? `${run.attempts} attempts` : "", run.detail].filter(Boolean).join("; "));
     },
   };
 }

@@ -13,14 +13,15 @@ export function openPresence(now) {
   return {
     /** Replaces everything by a fresh answer of `GET /api/viewer`. */
     load(/** @type {any} */ answer) {
-      points = Array.isArray(answer.history) ? answer.history.slice(-POINTS_MAX) : [];
+      // Samples come at fixed times; only those that change something are points to look at.
+      points = answer.history.filter((/** @type {Point} */ point, /** @type {number} */ i, /** @type {Point[]} */ all) => i === 0 || !isSame(point, all[i - 1])).slice(-POINTS_MAX);
       this.add(answer);
     },
     /** Takes one live figure. */
     add(/** @type {any} */ figure) {
       current = { viewers: Number(figure.viewers) || 0, visible: Number(figure.visible) || 0, nodes: Array.isArray(figure.nodes) ? figure.nodes : [] };
       const last = points[points.length - 1];
-      if (last && last.viewers === current.viewers && last.visible === current.visible) return;
+      if (last && isSame(last, current)) return;
       points.push({ at: now(), viewers: current.viewers, visible: current.visible });
       if (points.length > POINTS_MAX) points = points.slice(-POINTS_MAX);
     },
@@ -33,4 +34,9 @@ export function openPresence(now) {
       return null;
     },
   };
+}
+
+/** @param {{ viewers: number, visible: number }} a @param {{ viewers: number, visible: number }} b */
+function isSame(a, b) {
+  return a.viewers === b.viewers && a.visible === b.visible;
 }

@@ -4,9 +4,9 @@ import { h, icon } from "./dom.js";
 
 /**
  * @typedef {{
- *   id: number | string, job: string, bucket: string, node: string, decision: "run" | "skip", reason: string,
- *   state: "running" | "done" | "failed" | "skipped" | "abandoned", started_at: number | null, finished_at: number | null,
- *   attempts: number, detail: string | null, cost_usd: number,
+ *   id: number | null, job: string, bucket: string | null, node: string, decision: "run" | "skip", reason: string,
+ *   state: "running" | "done" | "failed" | "skipped" | "abandoned", started_at: number, finished_at: number | null,
+ *   attempts: number, detail: string, cost_usd: number,
  * }} Run
  */
 
@@ -29,9 +29,13 @@ export function reasonOf(/** @type {Run} */ run) {
   return String(run.reason ?? "").replace(/^(run|skip): /, "");
 }
 
-/** When the record belongs: the tick it was made for, or its start where it has no tick of the clock. */
+/** When the record belongs: the tick it was made for, or its start where it was run by hand. */
 export function momentOf(/** @type {Run} */ run) {
-  const tick = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?/.exec(run.bucket ?? "");
-  const at = tick ? Date.parse(`${tick[0]}${tick[1] ? "" : ":00"}Z`) : NaN;
-  return Number.isNaN(at) ? (run.started_at ?? run.finished_at ?? 0) : at;
+  const at = Date.parse(`${run.bucket}${isToTheSecond(run) ? "" : ":00"}Z`);
+  return Number.isNaN(at) ? run.started_at : at;
+}
+
+/** Whether seconds tell its tick from the one before. */
+export function isToTheSecond(/** @type {Run} */ run) {
+  return run.bucket === null || /T\d\d:\d\d:\d\d/.test(run.bucket);
 }

@@ -3,7 +3,7 @@
 
 import { h, icon, s, say } from "./dom.js";
 import { clock, count, span } from "./format.js";
-import { momentOf, reasonOf, stateOf } from "./runs.js";
+import { isToTheSecond, momentOf, reasonOf, stateOf } from "./runs.js";
 import { scrub } from "./scrub.js";
 
 /** @typedef {import("./runs.js").Run} Run */
@@ -41,7 +41,7 @@ export function openTimeline(/** @type {string} */ job) {
       picked = chosen !== null;
       svg.querySelector(".is-picked")?.classList.remove("is-picked");
       if (chosen) svg.querySelectorAll(".mark")[/** @type {number} */ (index)]?.classList.add("is-picked");
-      say(readout, chosen ? `${clock(momentOf(chosen.run), chosen.run.bucket.length > 16)} ${stateOf(chosen.run)}: ${reasonOf(chosen.run)}` : inWords(layout.marks));
+      say(readout, chosen ? `${clock(momentOf(chosen.run), isToTheSecond(chosen.run))} ${stateOf(chosen.run)}: ${reasonOf(chosen.run)}` : inWords(layout.marks));
     },
   });
   new ResizeObserver(() => svg.clientWidth !== drawnWidth && draw()).observe(svg);

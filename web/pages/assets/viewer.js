@@ -2,7 +2,7 @@
 // Watching this page makes no viewer.
 
 import { ask, serverNow } from "./api.js";
-import { openPage } from "./app.js";
+import { oneAtATime, openPage } from "./app.js";
 import { openChart } from "./chart.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, money, moment, span, whole } from "./format.js";
@@ -43,13 +43,34 @@ const page = openPage({
       showViewers();
       showJobs(at("jobs"), jobs, presence.current());
     },
-    job: () => page.refresh(),
+    job(run) {
+      remember(run);
+      refreshJobs();
+      history.refresh(run.job);
+    },
   },
   tick() {
     showSince();
     showJobs(at("jobs"), jobs, presence.current());
   },
 });
+
+const refreshJobs = oneAtATime(async () => {
+  try {
+    jobs = (await ask("/api/jobs")).jobs;
+    showSchedule();
+  } catch {
+    // The full read says what is wrong, and offers to try again.
+    page.refresh();
+  }
+});
+
+/** Puts a live record where the next read would show it: in place of its earlier self, or first. */
+function remember(/** @type {import("./runs.js").Run} */ run) {
+  const known = runs.get(run.job) ?? [];
+  const place = known.findIndex((each) => each.id === run.id && run.id !== null);
+  runs.set(run.job, place < 0 ? [run, ...known].slice(0, TIMELINE_TICKS) : known.with(place, run));
+}
 
 function showViewers() {
   const { viewers, visible, nodes } = presence.current();
