@@ -30,7 +30,7 @@ export function openTimeline(/** @type {string} */ job) {
     layout = layOut(data.runs, data.now, drawnWidth);
     svg.setAttribute("viewBox", `0 0 ${drawnWidth} ${HEIGHT_PX}`);
     svg.setAttribute("aria-label", `${job}: ${inWords(layout.marks)}`);
-    svg.replaceChildren(...axis(layout), ...layout.marks.map(({ run, x }) => mark(run, x)));
+    svg.replaceChildren(...(layout.marks.length ? axis(layout) : []), ...layout.marks.map(({ run, x }) => mark(run, x)));
     if (!picked) say(readout, inWords(layout.marks));
   }
 

@@ -132,7 +132,7 @@ function showMoney() {
   say(at("spent-note"), `spent on ${count(totals.runs, "run")}${totals.failed ? `, ${whole(totals.failed)} failed` : ""}`);
   const share = totals.saved + totals.spent ? totals.saved / (totals.saved + totals.spent) : 0;
   at("saved-bar").style.inlineSize = `${(share * 100).toFixed(1)}%`;
-  at("saved-bar").parentElement?.setAttribute("aria-label", `${Math.round(share * 100)} % of the cost was saved`);
+  say(at("share"), `${Math.round(share * 100)} % of what running at every tick would have cost was saved.`);
   keyed(at("skips"), [...skips].sort((a, b) => b[1] - a[1]), ([reason]) => reason, ([reason]) => {
     const n = h("dd");
     return { node: h("div", {}, h("dt", {}, reason.replace(/^skip: /, "")), n), update: ([, value]) => say(n, whole(value)) };
