@@ -162,11 +162,14 @@ export function oneAtATime(/** @type {() => Promise<void>} */ work) {
       return;
     }
     running = true;
-    do {
-      again = false;
-      await work();
-    } while (again);
-    running = false;
+    try {
+      do {
+        again = false;
+        await work();
+      } while (again);
+    } finally {
+      running = false;
+    }
   };
 }
 

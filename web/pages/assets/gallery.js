@@ -20,11 +20,15 @@ let job = null;
 let chosen = null;
 let viewers = 0;
 let watching = false;
+let watchingBegan = false;
 
 const page = openPage({
   topics: ["viewer", "job"],
   async read() {
-    const [gallery, schedule, presence] = await Promise.all([ask("/api/gallery"), ask("/api/jobs"), ask("/api/viewer")]);
+    const answers = Promise.all([ask("/api/gallery"), ask("/api/jobs"), ask("/api/viewer")]);
+    // Somebody who is still asked for the token sees no picture; everybody else watches, even while reading fails.
+    answers.then(watch, (error) => error.needsToken || watch());
+    const [gallery, schedule, presence] = await answers;
     pictures = gallery.pictures.filter(isPicture).slice(0, STRIP_MAX);
     job = schedule.jobs.find((/** @type {any} */ each) => each.kind === "picture") ?? null;
     viewers = presence.viewers;
@@ -40,10 +44,10 @@ const page = openPage({
   tick: showNext,
 });
 
-watch();
-
 /** Counts this page as a viewer. Loaded on its own, so that a missing package costs the count and not the pictures. */
 async function watch() {
+  if (watchingBegan) return;
+  watchingBegan = true;
   try {
     const { startViewer } = await import("/pkg/syncline.js");
     // Failed heartbeats are followed by the next one; the connection state in the header already tells of them.
