@@ -152,7 +152,7 @@ fn conclude(reports: &[Report]) -> ExitCode {
         println!("{}", line.trim_end());
     }
     let total = total(reports);
-    println!("{}\n", special(reports));
+    println!("{}", special(reports));
     println!("{total}");
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -163,7 +163,7 @@ fn special(reports: &[Report]) -> String {
         Outcome::Passed(tally) | Outcome::Failed(tally) => tally.special,
         _ => None,
     });
-    tallies.map(|(name, count)| format!("\n  of these with {name}: {count}")).collect()
+    tallies.map(|(name, count)| format!("  of these with {name}: {count}\n")).collect()
 }
 
 /// The tests of all runners; and so that nothing is hidden, each failed or skipped check beside them.

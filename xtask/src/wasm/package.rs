@@ -28,6 +28,10 @@ fn judge(manifest: &Value, files: &[String], version: &str) -> Result<()> {
     let told = &manifest["version"];
     ensure!(told == version, "package.json says version {told}, and the workspace says \"{version}\"");
     ensure!(manifest["exports"]["."].is_object(), "package.json exports nothing");
+    let mut shipped = Vec::new();
+    strings(&manifest["files"], &mut shipped);
+    // npm adds a LICENSE by itself, but not two with a suffix.
+    ensure!(shipped.contains(&"LICENSE-*"), "package.json does not list LICENSE-* among its files");
     let mut promised = Vec::new();
     for field in ["main", "types", "exports", "sideEffects"] {
         strings(&manifest[field], &mut promised);
@@ -109,7 +113,9 @@ mod tests {
 
     fn judged(files: &[&str], exports: &Value) -> Result<()> {
         let files: Vec<String> = files.iter().map(|&name| name.to_owned()).collect();
-        judge(&json!({ "version": "1.2.3", "sideEffects": false, "exports": exports }), &files, "1.2.3")
+        let manifest =
+            json!({ "version": "1.2.3", "sideEffects": false, "exports": exports, "files": ["LICENSE-*"] });
+        judge(&manifest, &files, "1.2.3")
     }
 
     #[test]
@@ -124,6 +130,13 @@ mod tests {
             "package.json names ./a.d.ts, which is not in the package"
         );
         assert_eq!(told(&["a.wasm"], &Value::Null), "package.json exports nothing");
+    }
+
+    #[test]
+    fn a_package_ships_its_licences() {
+        let manifest = json!({ "version": "1.0.0", "exports": { ".": {} }, "files": ["*.js"] });
+        let error = judge(&manifest, &["a.wasm".to_owned()], "1.0.0").unwrap_err();
+        assert_eq!(error.to_string(), "package.json does not list LICENSE-* among its files");
     }
 
     #[test]
