@@ -1,1 +1,166 @@
-//! placeholder
+//! Durable truth: what Syncline knows, on SQLite or PostgreSQL.
+//!
+//! A [`Store`] is opened from an address and handed out as ports, one per system:
+//!
+//! - [`kv`]: keys with a time to live ([`Store::kv`])
+//! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
+//!
+//! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
+//!
+//! - `sqlite/`: one file on this machine, all waiting writes committed together
+//! - `postgres/`: one database for several nodes
+//!
+//! and what they share: `migrate` (the schema, embedded), `clock` (the steady clock of the embedded engine),
+//! [`Error`].
+//!
+//! Invariant: an acknowledged write survives `kill -9`. Invariant: expiry is decided by the store's clock, never
+//! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
+
+pub mod kv;
+pub mod schedule;
+
+mod clock;
+mod error;
+mod migrate;
+mod postgres;
+mod sqlite;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::error::{Error, REASON_MAX_BYTES};
+use self::kv::Kv;
+use self::schedule::Schedule;
+
+/// An open store. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    engine: Engine,
+}
+
+#[derive(Clone)]
+enum Engine {
+    Sqlite(sqlite::Engine),
+    Postgres(postgres::Engine),
+}
+
+/// The kind of engine behind a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// A file on this machine.
+    Sqlite,
+    /// A database server.
+    Postgres,
+}
+
+/// How well writes share commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// Changes committed since the store was opened.
+    pub writes: u64,
+    /// The commits they took, each with its own sync to disk.
+    pub commits: u64,
+}
+
+impl Store {
+    /// Opens the store at `url` and brings its schema up to date.
+    ///
+    /// `sqlite:path/to/file.db` (the file and its folder are created), `sqlite::memory:` (gone when closed), or
+    /// `postgres://user:password@host:port/database?sslmode=...`. Behind a pooler that keeps no prepared
+    /// statements add `statement-cache-capacity=0`.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        let engine = if sqlite::Engine::speaks(url) {
+            Engine::Sqlite(sqlite::Engine::open(url, Arc::new(clock::Machine)).await?)
+        } else if postgres::Engine::speaks(url) {
+            Engine::Postgres(postgres::Engine::open(url).await?)
+        } else {
+            // It may hold a password in whatever form; only the scheme is safe to show.
+            let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+            let address = if scheme.chars().all(|c| c.is_ascii_alphanumeric()) { scheme } else { "" };
+            let reason = "is neither sqlite: nor postgres://".to_owned();
+            return Err(Error::Address { address: format!("{address}:…"), reason });
+        };
+        Ok(Self { engine })
+    }
+
+    /// Keys with a time to live.
+    #[must_use]
+    pub fn kv(&self) -> Arc<dyn Kv> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteKv::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresKv::new(engine.clone())),
+        }
+    }
+
+    /// Claims, history and totals of scheduled jobs.
+    #[must_use]
+    pub fn schedule(&self) -> Arc<dyn Schedule> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteSchedule::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresSchedule::new(engine.clone())),
+        }
+    }
+
+    /// Checks that the store answers and takes writes.
+    pub async fn ping(&self) -> Result<(), Error> {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.ping().await,
+            Engine::Postgres(engine) => engine.ping().await,
+        }
+    }
+
+    /// Finishes what is under way and closes the store for every clone and port; later calls are refused.
+    pub async fn close(&self) {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.close().await,
+            Engine::Postgres(engine) => engine.close().await,
+        }
+    }
+
+    /// Which kind of engine it is.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match &self.engine {
+            Engine::Sqlite(_) => Backend::Sqlite,
+            Engine::Postgres(_) => Backend::Postgres,
+        }
+    }
+
+    /// Its address without user, password or parameters: fit for logs and pages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.name(),
+            Engine::Postgres(engine) => engine.name(),
+        }
+    }
+
+    /// How writes shared commits; `None` where the database server sees to that.
+    #[must_use]
+    pub fn stats(&self) -> Option<Stats> {
+        match &self.engine {
+            Engine::Sqlite(engine) => {
+                let (writes, commits) = engine.counts();
+                Some(Stats { writes, commits })
+            }
+            Engine::Postgres(_) => None,
+        }
+    }
+}
+
+impl Backend {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.name()).finish()
+    }
+}

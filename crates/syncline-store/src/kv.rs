@@ -1,0 +1,210 @@
+//! The kv port: keys with an optional time to live.
+//!
+//! Guarantees, on every engine: an expired key is never returned, swept or not; an acknowledged write is seen by
+//! every later read and survives the death of the process; a key is literal (no character in it means anything
+//! to the store); order is the order of the key's bytes. Time is the store's (see each engine), never the
+//! caller's.
+//!
+//! **What a listing costs.** One range of the key index, from the first key to the last one returned: live keys
+//! beyond it cost nothing. Expired keys that nobody has swept yet and that lie in that range are stepped over, but
+//! not again and again: every listing looks whether more than [`GARBAGE_TOLERATED`] are lying about (a look of
+//! bounded cost) and has them swept in the background. Each expired key is paid for once, by the listing that
+//! first meets it or by the sweep, and `list(prefix, 1)` stays flat however many keys there are or were.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use syncline_core::kv::{self, Key, LIST_MAX};
+
+use crate::Error;
+
+/// Longest time to live: ten years. What should live longer should not expire.
+pub const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
+
+/// Most keys one call of [`Kv::sweep`] removes.
+pub const SWEEP_MAX: usize = 10_000;
+
+/// Expired keys a listing may meet before it has them swept.
+pub const GARBAGE_TOLERATED: i64 = 64;
+
+/// How many keys the sweep behind a listing removes per transaction.
+const SWEEP_STEP: usize = 1_000;
+
+/// A live key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: Key,
+    /// Its value.
+    pub value: String,
+    /// How long it will still live; `None` when it does not expire.
+    pub ttl_left: Option<Duration>,
+}
+
+/// Keys, values and times to live.
+#[async_trait]
+pub trait Kv: Send + Sync {
+    /// Sets `key`, whatever it was, with a time to live counted from now; `None` never expires.
+    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error>;
+
+    /// Sets `key` only where it is absent or expired, and says whether it did. Of any number of callers at the
+    /// same time, one is told `true`.
+    async fn put_new(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<bool, Error>;
+
+    /// The entry of `key`, if it lives.
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, Error>;
+
+    /// Removes `key` and says whether it lived.
+    async fn delete(&self, key: &Key) -> Result<bool, Error>;
+
+    /// The first `limit` live entries whose keys start with `prefix`, in key order. A listing is not one moment
+    /// in time: keys that change while it runs may be in it or not.
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error>;
+
+    /// Removes up to `limit` expired keys, longest expired first, and says how many. Fewer than `limit` means
+    /// that none were left. Nothing depends on it being called; it gives the space back.
+    async fn sweep(&self, limit: usize) -> Result<u64, Error>;
+}
+
+/// Checks what is to be stored; the time to live comes back in whole milliseconds, rounded up.
+pub(crate) fn check_put(value: &str, ttl: Option<Duration>) -> Result<Option<i64>, Error> {
+    kv::check_value(value)?;
+    ttl.map(check_ttl).transpose()
+}
+
+pub(crate) fn check_ttl(ttl: Duration) -> Result<i64, Error> {
+    if ttl.is_zero() {
+        return Err(Error::invalid("ttl", "is zero"));
+    }
+    if ttl > TTL_MAX {
+        return Err(Error::invalid(
+            "ttl",
+            format!("is {} s; at most {} s are allowed", ttl.as_secs(), TTL_MAX.as_secs()),
+        ));
+    }
+    let ttl_ms = ttl.as_nanos().div_ceil(1_000_000);
+    Ok(i64::try_from(ttl_ms).expect("TTL_MAX in milliseconds fits"))
+}
+
+pub(crate) fn check_sweep(limit: usize) -> Result<i64, Error> {
+    if limit > SWEEP_MAX {
+        return Err(Error::invalid("limit", format!("is {limit}; at most {SWEEP_MAX} are allowed")));
+    }
+    Ok(i64::try_from(limit).expect("SWEEP_MAX fits"))
+}
+
+/// The key range and row count of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// The first key that could match.
+    pub(crate) from: String,
+    /// The first key that cannot match any more.
+    pub(crate) to: String,
+    pub(crate) limit: i64,
+}
+
+impl Range {
+    pub(crate) fn of_prefix(prefix: &str, limit: usize) -> Result<Self, Error> {
+        kv::check_prefix(prefix)?;
+        if limit > LIST_MAX {
+            return Err(Error::invalid("limit", format!("is {limit}; at most {LIST_MAX} are allowed")));
+        }
+        let limit = i64::try_from(limit).expect("LIST_MAX fits");
+        Ok(Self { from: prefix.to_owned(), to: end_of_prefix(prefix), limit })
+    }
+}
+
+/// Makes an entry of what a row holds.
+pub(crate) fn entry(key: String, value: String, ttl_left_ms: Option<i64>) -> Result<Entry, Error> {
+    let ttl_left = ttl_left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    Ok(Entry { key: Key::new(key)?, value, ttl_left })
+}
+
+/// One row of a listing: how much garbage there is, and a live key, value and time left unless there is none.
+pub(crate) type ListRow = (i64, Option<String>, Option<String>, Option<i64>);
+
+/// Tells the entries from the garbage count that stands beside each of them.
+pub(crate) fn listed(rows: Vec<ListRow>) -> Result<(Vec<Entry>, i64), Error> {
+    let garbage = rows.first().map_or(0, |row| row.0);
+    let live = rows.into_iter().filter_map(|(_, key, value, left_ms)| Some((key?, value?, left_ms)));
+    let entries = live.map(|(key, value, left_ms)| entry(key, value, left_ms)).collect::<Result<_, _>>()?;
+    Ok((entries, garbage))
+}
+
+/// Removes expired keys behind listings, one sweep at a time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sweeper {
+    under_way: Arc<AtomicBool>,
+}
+
+impl Sweeper {
+    /// Sweeps `kv` in the background until nothing expired is left, unless that is already happening.
+    pub(crate) fn start(&self, kv: impl Kv + 'static) {
+        if self.under_way.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let under_way = Arc::clone(&self.under_way);
+        tokio::spawn(async move {
+            loop {
+                match kv.sweep(SWEEP_STEP).await {
+                    Ok(swept) if swept < SWEEP_STEP as u64 => break,
+                    Ok(_) => {}
+                    Err(error) => {
+                        // The listing was right without it, and the next one asks again.
+                        tracing::warn!(%error, "expired keys could not be swept");
+                        break;
+                    }
+                }
+            }
+            under_way.store(false, Ordering::Release);
+        });
+    }
+}
+
+/// The smallest string greater than every key that starts with `prefix`. Code points are ordered as their UTF-8
+/// bytes are, so this is the prefix with its last character moved up by one.
+fn end_of_prefix(prefix: &str) -> String {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return end;
+        }
+    }
+    // Nothing comes after a prefix of the greatest characters: this is longer than any key of them.
+    char::MAX.to_string().repeat(kv::KEY_MAX_BYTES / char::MAX.len_utf8() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vw_03_the_end_of_a_prefix_is_just_past_its_keys() {
+        for (prefix, end) in [
+            ("viewer:", "viewer;"),
+            ("a%", "a&"),
+            ("a_", "a`"),
+            ("\u{d7ff}", "\u{e000}"),
+            ("a\u{10ffff}", "b"),
+            ("日", "旦"),
+        ] {
+            assert_eq!(end_of_prefix(prefix), end, "{prefix:?}");
+        }
+        for prefix in ["", "\u{10ffff}"] {
+            let greatest_key = "\u{10ffff}".repeat(128);
+            assert!(end_of_prefix(prefix) > greatest_key);
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_is_rounded_up_and_bounded() {
+        assert_eq!(check_ttl(Duration::from_nanos(1)).unwrap(), 1);
+        assert_eq!(check_ttl(Duration::from_millis(60_000)).unwrap(), 60_000);
+        assert!(check_ttl(Duration::ZERO).is_err());
+        assert!(check_ttl(TTL_MAX).is_ok());
+        assert!(check_ttl(TTL_MAX + Duration::from_nanos(1)).is_err());
+    }
+}

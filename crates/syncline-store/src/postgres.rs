@@ -1,0 +1,241 @@
+//! The shared engine: one PostgreSQL database for several nodes.
+//!
+//! - [`session`]: one connection for one piece of work
+//! - [`kv`], [`schedule`]: the ports
+//!
+//! Guarantees: every moment that decides something is read from the database's clock inside the statement or
+//! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
+//! a lost server is found again without reopening; no call waits longer than [`CONNECT_MAX`] for a connection
+//! plus [`ANSWER_MAX`] for the answer.
+//!
+//! **Poolers.** Nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Two
+//! ways of speaking fit two kinds of poolers in transaction mode. By default statements are prepared once and
+//! kept, which needs a direct connection or a pooler that carries prepared statements (PgBouncer 1.21 or later
+//! with `max_prepared_statements`). With `statement-cache-capacity=0` in the address nothing is kept, and every
+//! statement, which is parsed and executed in two steps, runs inside a transaction, so that both steps meet the
+//! same server connection; any pooler in transaction mode can carry that.
+
+mod kv;
+mod schedule;
+mod session;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPool};
+
+use crate::{Error, migrate};
+
+pub(crate) use self::kv::PostgresKv;
+pub(crate) use self::schedule::PostgresSchedule;
+use self::session::{Session, Statement};
+
+/// Connections one node opens at most.
+const CONNECTIONS: u32 = 10;
+/// How long a call waits for a connection.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long a call waits for the server's answers.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// An idle connection is given up after this.
+const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+/// A connection is replaced after this, so that one that leads to the wrong server after a failover ends.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(30 * 60);
+/// Any number will do, as long as it is ours: "syncline" in ASCII.
+const MIGRATION_LOCK: i64 = 0x7379_6e63_6c69_6e65;
+
+/// Parameters of an address that are understood. Others are refused instead of passed over: a misspelt
+/// `sslmode` must not mean an unencrypted connection.
+const PARAMETERS: [&str; 13] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
+/// The database's clock in milliseconds since the epoch, read anew each time it is evaluated.
+macro_rules! now_ms {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    };
+}
+use now_ms;
+
+/// An open PostgreSQL store.
+#[derive(Debug, Clone)]
+pub(crate) struct Engine {
+    store: Arc<str>,
+    pool: PgPool,
+    /// Whether statements may be prepared and kept; see the module's words on poolers.
+    keeps_statements: bool,
+}
+
+impl Engine {
+    /// Whether `url` is for this engine.
+    pub(crate) fn speaks(url: &str) -> bool {
+        url.starts_with("postgres://") || url.starts_with("postgresql://")
+    }
+
+    /// Connects and brings the schema up to date.
+    pub(crate) async fn open(url: &str) -> Result<Self, Error> {
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        let address = "postgres://…".to_owned();
+        if let Some(unknown) = unknown_parameter(query) {
+            let reason = format!("unknown parameter `{unknown}`");
+            return Err(Error::Address { address, reason });
+        }
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|error| Error::Address { address, reason: error.to_string() })?
+            // We read no floats, and poolers refuse the parameter.
+            .extra_float_digits(None);
+        let options = match options.get_application_name() {
+            None => options.application_name("syncline"),
+            Some(_) => options,
+        };
+        let engine = Self {
+            store: describe(&options).into(),
+            keeps_statements: !query.split('&').any(|parameter| parameter == "statement-cache-capacity=0"),
+            pool: PoolOptions::new()
+                .max_connections(CONNECTIONS)
+                .acquire_timeout(CONNECT_MAX)
+                .idle_timeout(IDLE_MAX)
+                .max_lifetime(CONNECTION_AGE_MAX)
+                .connect_lazy_with(options),
+        };
+        engine.bring_up_to_date().await?;
+        Ok(engine)
+    }
+
+    /// A statement that may be sent through this engine.
+    pub(crate) fn query(&self, sql: &'static str) -> Statement {
+        sqlx::query(sql).persistent(self.keeps_statements)
+    }
+
+    /// A session for one statement.
+    pub(crate) async fn statement(&self) -> Result<Session, Error> {
+        Session::statement(self).await
+    }
+
+    /// A session for several statements that belong together.
+    pub(crate) async fn transaction(&self) -> Result<Session, Error> {
+        Session::transaction(self).await
+    }
+
+    /// The database's clock, for a transaction in which several statements must agree on the moment.
+    pub(crate) async fn now_ms(&self, session: &mut Session) -> Result<i64, Error> {
+        session.value(self.query(concat!("SELECT ", now_ms!()))).await
+    }
+
+    /// Checks that the database answers and takes writes.
+    pub(crate) async fn ping(&self) -> Result<(), Error> {
+        let mut session = self.statement().await?;
+        let standby: bool = session.value(self.query("SELECT pg_is_in_recovery()")).await?;
+        session.commit().await?;
+        if standby {
+            let reason = "the server is a standby and takes no writes".to_owned();
+            return Err(Error::Unreachable { store: self.store.to_string(), reason });
+        }
+        Ok(())
+    }
+
+    /// Waits for what is under way and closes every connection.
+    pub(crate) async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.store
+    }
+
+    /// Sorts PostgreSQL's errors.
+    pub(crate) fn failed(&self) -> impl Fn(sqlx::Error) -> Error + Send + Sync + use<> {
+        let store = Arc::clone(&self.store);
+        move |error| Error::postgres(&store, &error)
+    }
+
+    /// Applies what the schema lacks, one node at a time.
+    async fn bring_up_to_date(&self) -> Result<(), Error> {
+        if migrate::missing(&self.store, self.schema_version().await?)?.is_empty() {
+            return Ok(());
+        }
+        let mut session = self.transaction().await?;
+        // Held until the transaction ends, so it works behind any pooler.
+        session.execute(self.query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK)).await?;
+        session.control(migrate::CREATE_TABLE).await?;
+        let found = session.value(self.query(migrate::READ_VERSION)).await?;
+        for migration in migrate::missing(&self.store, found)? {
+            session.control(migration.postgres).await?;
+            let now_ms = self.now_ms(&mut session).await?;
+            let record =
+                self.query(migrate::RECORD).bind(migration.version).bind(migration.name).bind(now_ms);
+            session.execute(record).await?;
+        }
+        session.commit().await
+    }
+
+    /// The schema's version, read without a lock and without the right to create anything.
+    async fn schema_version(&self) -> Result<i64, Error> {
+        let mut session = self.transaction().await?;
+        let encoding: String = session.value(self.query("SHOW server_encoding")).await?;
+        if encoding != "UTF8" {
+            let reason = format!("the database's encoding is {encoding}; it must be UTF8");
+            return Err(Error::Denied { store: self.store.to_string(), reason });
+        }
+        let there = self.query("SELECT to_regclass('syncline_migrations') IS NOT NULL");
+        let version = if session.value(there).await? {
+            session.value(self.query(migrate::READ_VERSION)).await?
+        } else {
+            0
+        };
+        session.commit().await?;
+        Ok(version)
+    }
+}
+
+fn unknown_parameter(query: &str) -> Option<&str> {
+    let names = query.split('&').filter(|parameter| !parameter.is_empty());
+    let mut names = names.map(|parameter| parameter.split('=').next().unwrap_or_default());
+    names.find(|name| !PARAMETERS.contains(name) && !name.starts_with("options["))
+}
+
+/// The address without anything secret.
+fn describe(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or(options.get_username());
+    match options.get_socket() {
+        Some(socket) => format!("postgres:{}/{database}", socket.display()),
+        None => format!("postgres://{}:{}/{database}", options.get_host(), options.get_port()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        for (url, shown) in [
+            ("postgres://user:hunter2@db.example:6000/main", "postgres://db.example:6000/main"),
+            ("postgresql://h/main?password=hunter2&user=u", "postgres://h:5432/main"),
+            ("postgres://u@%2Frun%2Fpg/main", "postgres:/run/pg/main"),
+        ] {
+            assert_eq!(describe(&PgConnectOptions::from_str(url).unwrap()), shown);
+        }
+    }
+
+    #[test]
+    fn unknown_parameters_are_named() {
+        assert_eq!(unknown_parameter(""), None);
+        assert_eq!(unknown_parameter("sslmode=require&options[search_path]=syncline"), None);
+        assert_eq!(unknown_parameter("sslmode=require&ssl_mode=disable"), Some("ssl_mode"));
+    }
+}

@@ -1,0 +1,244 @@
+//! The embedded engine: one SQLite file on this machine.
+//!
+//! - [`writer`]: every change, committed in groups through one connection
+//! - [`kv`], [`schedule`]: the ports
+//!
+//! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and
+//! of the machine; reads run beside the writer and see every write acknowledged before they began; the file and
+//! its folder are private to their owner when we create them. Several processes may share a file; each waits up
+//! to [`BUSY_WAIT`] for the other's transaction and then says [`Error::Busy`].
+//!
+//! `sqlite::memory:` lives as long as the store is open and is gone with it; there the writer also reads.
+
+mod kv;
+mod schedule;
+mod writer;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolOptions;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection};
+
+use crate::clock::{SteadyClock, TimeSource};
+use crate::{Error, migrate};
+
+pub(crate) use self::kv::SqliteKv;
+pub(crate) use self::schedule::SqliteSchedule;
+use self::writer::{Work, Writer};
+
+/// How long one process waits for another's transaction.
+pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// Connections that only read.
+const READERS: u32 = 4;
+/// The log is cut back to this after a checkpoint, so that one burst does not keep its disk space for ever.
+const LOG_KEPT_BYTES: &str = "67108864";
+const SCHEME: &str = "sqlite:";
+
+/// An open SQLite store.
+#[derive(Debug, Clone)]
+pub(crate) struct Engine {
+    store: Arc<str>,
+    writer: Writer,
+    /// `None` in memory, where only the writer's connection sees the data.
+    readers: Option<SqlitePool>,
+    clock: SteadyClock,
+}
+
+impl Engine {
+    /// Whether `url` is for this engine.
+    pub(crate) fn speaks(url: &str) -> bool {
+        url.starts_with(SCHEME)
+    }
+
+    /// Opens the file, creating it and its folder where they are missing, and brings its schema up to date.
+    pub(crate) async fn open(url: &str, source: Arc<dyn TimeSource>) -> Result<Self, Error> {
+        let refused = |reason: String| Error::Address { address: url.to_owned(), reason };
+        if url.contains('?') {
+            return Err(refused("takes no parameters".to_owned()));
+        }
+        let parsed = SqliteConnectOptions::from_str(url).map_err(|error| refused(error.to_string()))?;
+        let in_memory = url.ends_with(":memory:");
+        let file = parsed.get_filename().to_owned();
+        if file.as_os_str().is_empty() {
+            return Err(refused("names no file".to_owned()));
+        }
+        let store: Arc<str> =
+            if in_memory { url.into() } else { format!("{SCHEME}{}", file.display()).into() };
+        if !in_memory {
+            create_private(&store, &file)?;
+        }
+        let options = parsed.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
+        let (connection, clock) = connect(&store, &options, in_memory, source).await?;
+        let readers = (!in_memory).then(|| {
+            PoolOptions::new()
+                .max_connections(READERS)
+                .acquire_timeout(BUSY_WAIT)
+                .connect_lazy_with(options.read_only(true))
+        });
+        let writer = Writer::start(Arc::clone(&store), connection);
+        Ok(Self { store, writer, readers, clock })
+    }
+
+    /// Runs `work` as a change; see [`Writer::write`].
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        self.writer.write(work).await
+    }
+
+    /// Runs `work`, which only reads, beside the writer.
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        let Some(readers) = &self.readers else { return self.writer.write(work).await };
+        let mut reader = readers.acquire().await.map_err(self.failed())?;
+        work(&mut reader).await
+    }
+
+    /// Checks that the store reads and takes writes.
+    pub(crate) async fn ping(&self) -> Result<(), Error> {
+        let failed = self.failed();
+        self.read(|connection| {
+            Box::pin(async move {
+                sqlx::query("SELECT max(version) FROM syncline_migrations")
+                    .execute(connection)
+                    .await
+                    .map_err(failed)?;
+                Ok(())
+            })
+        })
+        .await?;
+        self.write(|_| Box::pin(async { Ok(()) })).await
+    }
+
+    /// Commits what is queued and closes the file.
+    pub(crate) async fn close(&self) {
+        // The writer goes last: the last connection to leave folds the log into the database.
+        if let Some(readers) = &self.readers {
+            readers.close().await;
+        }
+        self.writer.close().await;
+    }
+
+    /// Changes committed and the commits they took.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        self.writer.counts()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.store
+    }
+
+    pub(crate) fn clock(&self) -> &SteadyClock {
+        &self.clock
+    }
+
+    /// Sorts SQLite's errors.
+    pub(crate) fn failed(&self) -> impl Fn(sqlx::Error) -> Error + Send + Sync + use<> {
+        let store = Arc::clone(&self.store);
+        move |error| Error::sqlite(&store, &error)
+    }
+}
+
+/// Creates folder and file for our eyes only. Both are left as they are where they exist.
+fn create_private(store: &str, file: &Path) -> Result<(), Error> {
+    let denied = |what: &str, path: &Path, error: &io::Error| Error::Denied {
+        store: store.to_owned(),
+        reason: format!("{what} {}: {error}", path.display()),
+    };
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| denied("cannot create the folder", folder, &error))?;
+    }
+    if fs::metadata(file).is_ok_and(|found| found.is_dir()) {
+        return Err(denied("cannot open", file, &io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    // SQLite gives the log and the index beside the file the same mode.
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(file)
+        .map_err(|error| denied("cannot write", file, &error))?;
+    Ok(())
+}
+
+/// The writing connection, with the schema up to date and the clock set.
+async fn connect(
+    store: &Arc<str>,
+    options: &SqliteConnectOptions,
+    in_memory: bool,
+    source: Arc<dyn TimeSource>,
+) -> Result<(SqliteConnection, SteadyClock), Error> {
+    let failed = |error| Error::sqlite(store, &error);
+    let options = if in_memory {
+        options.clone()
+    } else {
+        options.clone().journal_mode(SqliteJournalMode::Wal).pragma("journal_size_limit", LOG_KEPT_BYTES)
+    };
+    let mut connection = options.connect().await.map_err(failed)?;
+    let clock = SteadyClock::anchored_now(source);
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+    bring_up_to_date(store, &mut transaction, &clock).await?;
+    let clock = settle_clock(&mut transaction, clock).await.map_err(failed)?;
+    transaction.commit().await.map_err(failed)?;
+    Ok((connection, clock))
+}
+
+async fn bring_up_to_date(
+    store: &str,
+    connection: &mut SqliteConnection,
+    clock: &SteadyClock,
+) -> Result<(), Error> {
+    let failed = |error| Error::sqlite(store, &error);
+    sqlx::query(migrate::CREATE_TABLE).execute(&mut *connection).await.map_err(failed)?;
+    let found: i64 =
+        sqlx::query_scalar(migrate::READ_VERSION).fetch_one(&mut *connection).await.map_err(failed)?;
+    for migration in migrate::missing(store, found)? {
+        sqlx::raw_sql(migration.sqlite).execute(&mut *connection).await.map_err(failed)?;
+        sqlx::query(migrate::RECORD)
+            .bind(migration.version)
+            .bind(migration.name)
+            .bind(clock.wall_ms())
+            .execute(&mut *connection)
+            .await
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Takes the offset that was fixed earlier in this boot, or fixes it now.
+async fn settle_clock(connection: &mut SqliteConnection, clock: SteadyClock) -> sqlx::Result<SteadyClock> {
+    let Some(boot_id) = clock.boot_id() else { return Ok(clock) };
+    let fixed: Option<i64> = sqlx::query_scalar("SELECT offset_ms FROM steady_clock WHERE boot_id = $1")
+        .bind(&boot_id)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some(offset_ms) = fixed {
+        return Ok(clock.with_offset(offset_ms));
+    }
+    sqlx::query("DELETE FROM steady_clock").execute(&mut *connection).await?;
+    sqlx::query("INSERT INTO steady_clock (boot_id, offset_ms) VALUES ($1, $2)")
+        .bind(&boot_id)
+        .bind(clock.offset_ms())
+        .execute(&mut *connection)
+        .await?;
+    Ok(clock)
+}

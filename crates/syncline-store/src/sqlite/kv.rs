@@ -1,0 +1,259 @@
+//! The kv on SQLite. Times to live are counted on the store's steady clock.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+use syncline_core::kv::Key;
+
+use super::Engine;
+use crate::Error;
+use crate::kv::{self, Entry, GARBAGE_TOLERATED, Kv, ListRow, Range, Sweeper};
+
+const PUT: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $3) \
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
+const PUT_NEW: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $3) \
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+     WHERE kv.expires_at <= $4";
+const GET: &str = "SELECT key, value, expires_at - $2 FROM kv \
+     WHERE key = $1 AND (expires_at IS NULL OR expires_at > $2)";
+const DELETE: &str = "DELETE FROM kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > $2";
+/// The live rows beside a count of expired ones that reads no more of them than it may report.
+const LIST: &str = "SELECT garbage.rows, live.key, live.value, live.ttl_left_ms FROM \
+     (SELECT count(*) AS rows FROM (SELECT 1 FROM kv WHERE expires_at <= $5 LIMIT $4)) AS garbage LEFT JOIN \
+     (SELECT key, value, expires_at - $5 AS ttl_left_ms FROM kv \
+     WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > $5) ORDER BY key LIMIT $3) AS live \
+     ON true ORDER BY live.key";
+const SWEEP: &str = "DELETE FROM kv WHERE rowid IN \
+     (SELECT rowid FROM kv WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
+
+/// The kv port on SQLite.
+#[derive(Debug, Clone)]
+pub(crate) struct SqliteKv {
+    engine: Engine,
+    sweeper: Sweeper,
+}
+
+impl SqliteKv {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine, sweeper: Sweeper::default() }
+    }
+}
+
+/// [`Kv::put_new`] inside a change that does more.
+pub(super) async fn put_new(
+    connection: &mut SqliteConnection,
+    key: &str,
+    value: &str,
+    ttl_ms: Option<i64>,
+    now_ms: i64,
+) -> sqlx::Result<bool> {
+    let done = sqlx::query(PUT_NEW)
+        .bind(key)
+        .bind(value)
+        .bind(ttl_ms.map(|ttl_ms| now_ms + ttl_ms))
+        .bind(now_ms)
+        .execute(connection)
+        .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+#[async_trait]
+impl Kv for SqliteKv {
+    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error> {
+        let ttl_ms = kv::check_put(value, ttl)?;
+        let (key, value) = (key.as_str().to_owned(), value.to_owned());
+        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        self.engine
+            .write(move |connection| {
+                Box::pin(async move {
+                    // Read when its turn has come: a wait in the queue must not eat into the time to live.
+                    let expires_at = ttl_ms.map(|ttl_ms| clock.now_ms() + ttl_ms);
+                    let put = sqlx::query(PUT).bind(key).bind(value).bind(expires_at);
+                    put.execute(connection).await.map_err(failed)?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    async fn put_new(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<bool, Error> {
+        let ttl_ms = kv::check_put(value, ttl)?;
+        let (key, value) = (key.as_str().to_owned(), value.to_owned());
+        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        self.engine
+            .write(move |connection| {
+                Box::pin(async move {
+                    put_new(connection, &key, &value, ttl_ms, clock.now_ms()).await.map_err(failed)
+                })
+            })
+            .await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
+        let key = key.as_str().to_owned();
+        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        let row: Option<(String, String, Option<i64>)> = self
+            .engine
+            .read(move |connection| {
+                Box::pin(async move {
+                    let get = sqlx::query_as(GET).bind(key).bind(clock.now_ms());
+                    get.fetch_optional(connection).await.map_err(failed)
+                })
+            })
+            .await?;
+        row.map(|(key, value, ttl_left_ms)| kv::entry(key, value, ttl_left_ms)).transpose()
+    }
+
+    async fn delete(&self, key: &Key) -> Result<bool, Error> {
+        let key = key.as_str().to_owned();
+        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        self.engine
+            .write(move |connection| {
+                Box::pin(async move {
+                    let delete = sqlx::query_scalar(DELETE).bind(key).bind(clock.now_ms());
+                    let lived: Option<bool> = delete.fetch_optional(connection).await.map_err(failed)?;
+                    Ok(lived.unwrap_or(false))
+                })
+            })
+            .await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error> {
+        let range = Range::of_prefix(prefix, limit)?;
+        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        let rows: Vec<ListRow> = self
+            .engine
+            .read(move |connection| {
+                Box::pin(async move {
+                    let list = sqlx::query_as(LIST).bind(range.from).bind(range.to).bind(range.limit);
+                    let list = list.bind(GARBAGE_TOLERATED + 1).bind(clock.now_ms());
+                    list.fetch_all(connection).await.map_err(failed)
+                })
+            })
+            .await?;
+        let (entries, garbage) = kv::listed(rows)?;
+        if garbage > GARBAGE_TOLERATED {
+            self.sweeper.start(self.clone());
+        }
+        Ok(entries)
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<u64, Error> {
+        let limit = kv::check_sweep(limit)?;
+        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        self.engine
+            .write(move |connection| {
+                Box::pin(async move {
+                    let sweep = sqlx::query(SWEEP).bind(clock.now_ms()).bind(limit);
+                    Ok(sweep.execute(connection).await.map_err(failed)?.rows_affected())
+                })
+            })
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::TimeSource;
+    use crate::clock::fake::FakeMachine;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    const DECADE_MS: i64 = 10 * 365 * 86_400_000;
+
+    async fn open(url: &str, machine: &Arc<FakeMachine>) -> SqliteKv {
+        let source = Arc::clone(machine) as Arc<dyn TimeSource>;
+        SqliteKv::new(Engine::open(url, source).await.unwrap())
+    }
+
+    async fn lives(kv: &SqliteKv, key: &Key) -> bool {
+        kv.get(key).await.unwrap().is_some()
+    }
+
+    #[tokio::test]
+    async fn vw_24_wall_clock_jumps_change_no_time_to_live() {
+        let machine = Arc::new(FakeMachine::new());
+        let kv = open("sqlite::memory:", &machine).await;
+        let key = Key::new("viewer:1").unwrap();
+        for jump_ms in [DECADE_MS, -DECADE_MS, 3_600_000, -3_600_000] {
+            kv.put(&key, "1", Some(MINUTE)).await.unwrap();
+            machine.jump(jump_ms);
+            assert_eq!(kv.get(&key).await.unwrap().unwrap().ttl_left, Some(MINUTE));
+            machine.advance(59_999);
+            assert!(lives(&kv, &key).await);
+            machine.jump(-jump_ms);
+            machine.advance(1);
+            assert!(!lives(&kv, &key).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn vw_24_two_processes_and_a_restart_count_the_same_time_across_a_jump() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let machine = Arc::new(FakeMachine::new());
+        let key = Key::new("viewer:1").unwrap();
+        let first = open(&url, &machine).await;
+        first.put(&key, "1", Some(MINUTE)).await.unwrap();
+
+        machine.jump(DECADE_MS);
+        machine.advance(20_000);
+        let second = open(&url, &machine).await;
+        let left = second.get(&key).await.unwrap().unwrap().ttl_left;
+        assert_eq!(left, Some(Duration::from_secs(40)));
+        assert_eq!(second.sweep(10).await.unwrap(), 0, "nothing that lives is swept");
+
+        first.engine.close().await;
+        second.engine.close().await;
+        let third = open(&url, &machine).await;
+        assert!(lives(&third, &key).await);
+        machine.advance(40_000);
+        assert!(!lives(&third, &key).await);
+    }
+
+    #[tokio::test]
+    async fn a_new_boot_takes_the_time_of_day_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let machine = Arc::new(FakeMachine::new());
+        let key = Key::new("last_snapshot").unwrap();
+        let before = open(&url, &machine).await;
+        before.put(&key, "{}", Some(2 * MINUTE)).await.unwrap();
+        before.engine.close().await;
+
+        machine.advance(60_000);
+        machine.reboot();
+        let after = open(&url, &machine).await;
+        assert_eq!(after.get(&key).await.unwrap().unwrap().ttl_left, Some(MINUTE));
+        machine.advance(60_000);
+        assert!(!lives(&after, &key).await);
+    }
+
+    /// Reads of the kv must find their rows by an index whatever the table's size; SQLite says how it would.
+    #[tokio::test]
+    async fn vw_04_a_listing_and_a_sweep_search_their_index() {
+        let kv = open("sqlite::memory:", &Arc::new(FakeMachine::new())).await;
+        let plan = |statement: &'static str| {
+            let engine = kv.engine.clone();
+            async move {
+                let sql = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+                let rows: Vec<(i64, i64, i64, String)> = engine
+                    .read(move |connection| {
+                        Box::pin(async move { Ok(sqlx::query_as(sql).fetch_all(connection).await.unwrap()) })
+                    })
+                    .await
+                    .unwrap();
+                rows.into_iter().map(|row| row.3).collect::<Vec<_>>().join("\n")
+            }
+        };
+        let list = plan(LIST).await;
+        assert!(list.contains("SEARCH kv USING INDEX sqlite_autoindex_kv_1 (key>? AND key<?)"), "{list}");
+        assert!(list.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{list}");
+        let sweep = plan(SWEEP).await;
+        assert!(sweep.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{sweep}");
+        assert!(!list.contains("SCAN kv") && !sweep.contains("SCAN kv"), "{list}\n{sweep}");
+    }
+}

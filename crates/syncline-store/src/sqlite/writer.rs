@@ -1,0 +1,301 @@
+//! The one writer of a SQLite file: group commit.
+//!
+//! All changes go through one connection owned by one task. Whatever waits when a transaction begins, and
+//! whatever arrives before it commits, shares its commit and so its one `fsync`; under load a thousand changes
+//! cost a handful of syncs, and a lone change waits for nobody.
+//!
+//! Guarantees: each change runs in a savepoint of its own, so that one that fails takes nothing from its
+//! neighbours; an answer is given only after the commit succeeded; a commit that fails fails every change in it.
+//! A disk that could not confirm a commit is never asked again (a second `fsync` may claim success for pages
+//! the first one lost): the writer halts and answers [`Error::Disk`] until the store is opened anew.
+//!
+//! A caller that goes away while waiting does not undo its change. What a change does is up to the adapters.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Connection;
+use sqlx::sqlite::SqliteConnection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Error;
+
+/// Changes that may wait for the writer; beyond that callers wait for a place.
+pub(crate) const QUEUE_MAX: usize = 1_024;
+/// Most changes in one transaction.
+pub(crate) const BATCH_MAX: usize = 512;
+/// How long a caller waits for a place in the queue before it is told that the store is busy.
+const ADMISSION_MAX: Duration = Duration::from_secs(10);
+
+/// A future that borrows the connection it works on.
+pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
+
+/// The way to the writer. Dropping every handle ends the writer after what is queued is committed.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    store: Arc<str>,
+    queue: mpsc::Sender<Message>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    writes: AtomicU64,
+    commits: AtomicU64,
+}
+
+enum Message {
+    Change(Box<dyn Change>),
+    Close(oneshot::Sender<()>),
+}
+
+impl Writer {
+    /// Takes `connection` over and starts writing.
+    pub(crate) fn start(store: Arc<str>, connection: SqliteConnection) -> Self {
+        let (queue, changes) = mpsc::channel(QUEUE_MAX);
+        let counters = Arc::new(Counters::default());
+        let task = Task {
+            store: Arc::clone(&store),
+            connection,
+            changes,
+            counters: Arc::clone(&counters),
+            closing: None,
+        };
+        tokio::spawn(task.run());
+        Self { store, queue, counters }
+    }
+
+    /// Runs `work` in a transaction and returns its result once that is durable.
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let change = Message::Change(Box::new(Pending { work, answer }));
+        match self.queue.send_timeout(change, ADMISSION_MAX).await {
+            Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
+            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
+            Err(mpsc::error::SendTimeoutError::Timeout(_)) => Err(Error::Busy {
+                store: self.store.to_string(),
+                reason: format!("{QUEUE_MAX} changes are waiting already"),
+            }),
+        }
+    }
+
+    /// Commits what is queued, closes the connection and refuses everything after.
+    pub(crate) async fn close(&self) {
+        let (closed, wait) = oneshot::channel();
+        if self.queue.send(Message::Close(closed)).await.is_ok() {
+            // An error means that the writer has ended, which is what was asked for.
+            let _ = wait.await;
+        }
+    }
+
+    /// Changes committed and the commits they took.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.counters.writes.load(Ordering::Relaxed), self.counters.commits.load(Ordering::Relaxed))
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed { store: self.store.to_string() }
+    }
+}
+
+/// A change waiting for its turn, its result type forgotten.
+#[async_trait]
+trait Change: Send {
+    /// Runs the change; the result waits in what is returned.
+    async fn run(self: Box<Self>, connection: &mut SqliteConnection) -> Box<dyn Outcome>;
+
+    /// Answers without running.
+    fn refuse(self: Box<Self>, error: Error);
+}
+
+/// The result of a change whose transaction is not committed yet.
+trait Outcome: Send {
+    fn error(&self) -> Option<&Error>;
+
+    /// Gives the answer: the result itself, or why it did not become durable.
+    fn answer(self: Box<Self>, committed: Result<(), Error>);
+}
+
+struct Pending<T, F> {
+    work: F,
+    answer: oneshot::Sender<Result<T, Error>>,
+}
+
+struct Ran<T> {
+    result: Result<T, Error>,
+    answer: oneshot::Sender<Result<T, Error>>,
+}
+
+#[async_trait]
+impl<T, F> Change for Pending<T, F>
+where
+    T: Send + 'static,
+    F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+{
+    async fn run(self: Box<Self>, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
+        Box::new(Ran { result: (self.work)(connection).await, answer: self.answer })
+    }
+
+    fn refuse(self: Box<Self>, error: Error) {
+        // Nobody waits for the answer any more; that is the caller's choice.
+        let _ = self.answer.send(Err(error));
+    }
+}
+
+impl<T: Send + 'static> Outcome for Ran<T> {
+    fn error(&self) -> Option<&Error> {
+        self.result.as_ref().err()
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Error>) {
+        let _ = self.answer.send(committed.and(self.result));
+    }
+}
+
+/// The writer itself.
+struct Task {
+    store: Arc<str>,
+    connection: SqliteConnection,
+    changes: mpsc::Receiver<Message>,
+    counters: Arc<Counters>,
+    closing: Option<oneshot::Sender<()>>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let mut halted = None;
+        while let Some(first) = self.next().await {
+            if let Some(error) = &halted {
+                first.refuse(Error::clone(error));
+            } else if let Err(error @ (Error::Disk { .. } | Error::Corrupt { .. })) =
+                self.commit_together(first).await
+            {
+                tracing::error!(%error, "the store takes no more writes");
+                halted = Some(error);
+            }
+        }
+        if let Err(error) = self.connection.close().await {
+            tracing::warn!(store = %self.store, %error, "the database was not closed cleanly");
+        }
+        if let Some(closed) = self.closing {
+            let _ = closed.send(());
+        }
+    }
+
+    /// The next change; `None` when there will be no more.
+    async fn next(&mut self) -> Option<Box<dyn Change>> {
+        loop {
+            match self.changes.recv().await? {
+                Message::Change(change) => return Some(change),
+                Message::Close(closed) => self.close(closed),
+            }
+        }
+    }
+
+    /// A change that is there already.
+    fn next_waiting(&mut self) -> Option<Box<dyn Change>> {
+        loop {
+            match self.changes.try_recv().ok()? {
+                Message::Change(change) => return Some(change),
+                Message::Close(closed) => self.close(closed),
+            }
+        }
+    }
+
+    fn close(&mut self, closed: oneshot::Sender<()>) {
+        // What is queued is still received and committed; what is sent from now on is refused.
+        self.changes.close();
+        self.closing = Some(closed);
+    }
+
+    /// One transaction: `first` and whatever waits by the time each change before it has run.
+    async fn commit_together(&mut self, first: Box<dyn Change>) -> Result<(), Error> {
+        if let Err(error) = self.begin().await {
+            first.refuse(error.clone());
+            return Err(error);
+        }
+        let mut outcomes: Vec<Box<dyn Outcome>> = Vec::new();
+        let mut next = Some(first);
+        let mut committed = Ok(());
+        while let Some(change) = next {
+            let (outcome, undisturbed) = self.run_apart(change).await;
+            outcomes.push(outcome);
+            committed = undisturbed;
+            next = if committed.is_ok() && outcomes.len() < BATCH_MAX { self.next_waiting() } else { None };
+        }
+        if committed.is_ok() {
+            committed = self.statement("COMMIT").await;
+        }
+        if committed.is_err() {
+            // SQLite may have rolled back by itself, and then there is nothing left to roll back.
+            let _ = self.statement("ROLLBACK").await;
+        } else {
+            let succeeded = outcomes.iter().filter(|outcome| outcome.error().is_none()).count();
+            self.counters.writes.fetch_add(succeeded as u64, Ordering::Relaxed);
+            self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        for outcome in outcomes {
+            outcome.answer(committed.clone());
+        }
+        committed
+    }
+
+    async fn begin(&mut self) -> Result<(), Error> {
+        self.statement("BEGIN IMMEDIATE").await.map_err(|error| match error {
+            // A connection that cannot even begin is of no use any more.
+            Error::Engine { store, reason } => Error::Disk { store, reason },
+            passing => passing,
+        })
+    }
+
+    /// Runs one change in its savepoint. The second value tells whether the transaction around it still stands.
+    async fn run_apart(&mut self, change: Box<dyn Change>) -> (Box<dyn Outcome>, Result<(), Error>) {
+        if let Err(error) = self.statement("SAVEPOINT change").await {
+            return (Box::new(Unrun(change)), Err(error));
+        }
+        let outcome = change.run(&mut self.connection).await;
+        let undisturbed = match outcome.error() {
+            None => self.statement("RELEASE change").await,
+            // After these SQLite may have rolled the whole transaction back.
+            Some(
+                error @ (Error::Busy { .. }
+                | Error::Full { .. }
+                | Error::Disk { .. }
+                | Error::Corrupt { .. }
+                | Error::Denied { .. }),
+            ) => Err(error.clone()),
+            Some(_) => match self.statement("ROLLBACK TO change").await {
+                Ok(()) => self.statement("RELEASE change").await,
+                failed => failed,
+            },
+        };
+        (outcome, undisturbed)
+    }
+
+    async fn statement(&mut self, sql: &'static str) -> Result<(), Error> {
+        let done = sqlx::query(sql).execute(&mut self.connection).await;
+        done.map(|_| ()).map_err(|error| Error::sqlite(&self.store, &error))
+    }
+}
+
+/// A change that never ran because its savepoint could not be set.
+struct Unrun(Box<dyn Change>);
+
+impl Outcome for Unrun {
+    fn error(&self) -> Option<&Error> {
+        None
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Error>) {
+        if let Err(error) = committed {
+            self.0.refuse(error);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! One suite, two engines: what a store promises, checked against SQLite and against PostgreSQL.
+//!
+//! Each case is written once over [`Fixture`] and shows up as two tests, `sqlite::name` and `postgres::name`.
+
+#[cfg(test)]
+mod conformance {
+    pub(crate) mod fixture;
+    pub(crate) mod kv;
+    pub(crate) mod schedule;
+    pub(crate) mod schedule_records;
+    pub(crate) mod store;
+}
+
+macro_rules! conformance {
+    ($($module:ident { $($case:ident,)* })*) => {
+        mod sqlite {
+            use crate::conformance::{self, fixture::Fixture};
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    conformance::$module::$case(&Fixture::sqlite().await).await;
+                }
+            )*)*
+        }
+
+        mod postgres {
+            use crate::conformance::{self, fixture::Fixture};
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    conformance::$module::$case(&Fixture::postgres().await).await;
+                }
+            )*)*
+        }
+    };
+}
+
+conformance! {
+    store {
+        an_open_store_answers_and_names_itself,
+        what_was_stored_is_there_after_reopening,
+        a_closed_store_refuses_everything,
+        eight_opens_of_an_empty_database_at_once_all_succeed,
+        a_database_newer_than_the_program_is_refused_untouched,
+    }
+    kv {
+        vw_03_a_value_is_read_back_with_its_time_left,
+        vw_03_an_expired_key_is_never_returned_though_its_row_is_there,
+        vw_02_putting_again_renews_the_time_to_live,
+        vw_03_a_key_put_without_time_to_live_stays,
+        vw_02_deleting_is_idempotent_and_tells_whether_the_key_lived,
+        vw_07_of_fifty_put_new_at_once_one_wins,
+        vw_07_of_twenty_put_new_on_an_expired_key_one_wins,
+        vw_03_a_prefix_is_literal,
+        vw_03_a_listing_is_in_byte_order_and_stops_at_its_limit,
+        vw_03_the_largest_key_and_value_are_kept_whole,
+        vw_03_what_breaks_a_bound_is_refused_and_nothing_is_stored,
+        vw_03_an_acknowledged_write_is_seen_at_once_from_everywhere,
+        vw_03_a_sweep_removes_expired_keys_alone_and_in_steps,
+        vw_04_a_listing_has_what_expired_swept_and_finds_the_live_key,
+    }
+    schedule {
+        vw_07_of_many_claims_of_a_bucket_one_wins,
+        vw_07_a_run_bucket_stays_taken_when_its_lock_is_gone,
+        vw_07_a_lock_held_by_another_takes_the_bucket,
+        a_bucket_skipped_by_several_nodes_has_one_record,
+        vw_07_a_skipped_bucket_can_still_be_won_and_the_totals_follow,
+        vw_07_skips_racing_with_claims_never_stop_the_one_run,
+        runs_by_hand_compete_with_nothing,
+        bad_names_reasons_and_limits_are_refused,
+    }
+    schedule_records {
+        a_run_ends_once_and_says_how,
+        vw_08_a_claimed_run_whose_input_is_unchanged_counts_as_a_skip,
+        history_pages_newest_first_and_filters,
+        vw_09_totals_are_what_a_recount_of_history_gives,
+        runs_of_dead_nodes_are_abandoned_and_those_of_live_ones_are_not,
+        a_run_given_up_too_early_can_still_end,
+        old_history_is_trimmed_in_steps_and_totals_stay,
+    }
+}

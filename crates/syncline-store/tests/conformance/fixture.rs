@@ -1,0 +1,111 @@
+//! A fresh store of either kind, and how to look past it at what is in the database.
+
+use std::time::{Duration, Instant};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use syncline_core::kv::Key;
+use syncline_core::schedule::Bucket;
+use syncline_core::time::Timestamp;
+use syncline_sim::postgres::{self, Database};
+use syncline_store::{Backend, Store};
+use tempfile::TempDir;
+
+/// Far longer than anything here takes; reaching it is a failure, not a measurement.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// An open store with a database of its own.
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    pub(crate) url: String,
+    /// Dropped last: the database goes with it.
+    _home: Home,
+}
+
+enum Home {
+    Folder(#[allow(dead_code)] TempDir),
+    Database(#[allow(dead_code)] Database),
+}
+
+impl Fixture {
+    pub(crate) async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        Self { store: Store::open(&url).await.unwrap(), url, _home: Home::Folder(folder) }
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        let database = tokio::task::spawn_blocking(postgres::database).await.unwrap();
+        let url = database.url.clone();
+        Self { store: Store::open(&url).await.unwrap(), url, _home: Home::Database(database) }
+    }
+
+    /// Another store on the same database, as another process would have it.
+    pub(crate) async fn another(&self) -> Store {
+        Store::open(&self.url).await.unwrap()
+    }
+
+    /// An address that no store has been opened at yet.
+    pub(crate) fn fresh_url(&self) -> (String, Box<dyn Send>) {
+        match self.store.backend() {
+            Backend::Sqlite => {
+                let folder = tempfile::tempdir().unwrap();
+                let url = format!("sqlite:{}", folder.path().join("fresh/store.db").display());
+                (url, Box::new(folder))
+            }
+            Backend::Postgres => {
+                let database = postgres::database();
+                (database.url.clone(), Box::new(database))
+            }
+        }
+    }
+
+    /// Rows in a table, expired or not.
+    pub(crate) async fn rows(&self, table: &'static str) -> i64 {
+        let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        match self.store.backend() {
+            Backend::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+            }
+            Backend::Postgres => {
+                let mut connection = PgConnection::connect(&self.url).await.unwrap();
+                sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+            }
+        }
+    }
+
+    /// Runs a command behind the store's back.
+    pub(crate) async fn execute(&self, sql: &'static str) {
+        match self.store.backend() {
+            Backend::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                sqlx::query(sql).execute(&mut connection).await.unwrap();
+            }
+            Backend::Postgres => {
+                let mut connection = PgConnection::connect(&self.url).await.unwrap();
+                sqlx::query(sql).execute(&mut connection).await.unwrap();
+            }
+        }
+    }
+}
+
+pub(crate) fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+/// The `n`th minute of a day in 2025.
+pub(crate) fn minute(n: u64) -> Bucket {
+    Bucket::minute(Timestamp::from_ms(1_762_819_200_000 + n * 60_000))
+}
+
+/// Asks again and again until the answer is yes.
+pub(crate) async fn until<F>(what: &str, mut holds: impl FnMut() -> F)
+where
+    F: Future<Output = bool>,
+{
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < DEADLINE, "still not: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

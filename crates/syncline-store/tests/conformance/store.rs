@@ -1,0 +1,59 @@
+//! Opening, closing and the schema.
+
+use futures::future::join_all;
+use syncline_store::{Backend, Error, Store};
+
+use super::fixture::{Fixture, key};
+
+pub(crate) async fn an_open_store_answers_and_names_itself(fixture: &Fixture) {
+    fixture.store.ping().await.unwrap();
+    let backend = fixture.store.backend();
+    assert!(fixture.store.name().starts_with(backend.as_str()), "{}", fixture.store.name());
+    assert_eq!(format!("{:?}", fixture.store), format!("Store({:?})", fixture.store.name()));
+    assert_eq!(fixture.store.stats().is_some(), backend == Backend::Sqlite);
+}
+
+pub(crate) async fn what_was_stored_is_there_after_reopening(fixture: &Fixture) {
+    fixture.store.kv().put(&key("kept"), "value", None).await.unwrap();
+    fixture.store.close().await;
+    let again = fixture.another().await;
+    assert_eq!(again.kv().get(&key("kept")).await.unwrap().unwrap().value, "value");
+}
+
+pub(crate) async fn a_closed_store_refuses_everything(fixture: &Fixture) {
+    let (kv, schedule) = (fixture.store.kv(), fixture.store.schedule());
+    fixture.store.close().await;
+    fixture.store.close().await;
+    let closed = Error::Closed { store: fixture.store.name().to_owned() };
+    assert_eq!(kv.put(&key("k"), "v", None).await.unwrap_err(), closed);
+    assert_eq!(kv.get(&key("k")).await.unwrap_err(), closed);
+    assert_eq!(schedule.totals(None).await.unwrap_err(), closed);
+    assert_eq!(fixture.store.ping().await.unwrap_err(), closed);
+    assert!(!closed.retryable());
+}
+
+pub(crate) async fn eight_opens_of_an_empty_database_at_once_all_succeed(fixture: &Fixture) {
+    let (url, _home) = fixture.fresh_url();
+    let opened = join_all((0..8).map(|_| {
+        let url = url.clone();
+        tokio::spawn(async move { Store::open(&url).await })
+    }))
+    .await;
+    for (n, store) in opened.into_iter().enumerate() {
+        let store = store.unwrap().unwrap();
+        store.kv().put(&key(&format!("opened:{n}")), "", None).await.unwrap();
+        assert_eq!(store.kv().list("opened:", 10).await.unwrap().len(), n + 1);
+    }
+}
+
+pub(crate) async fn a_database_newer_than_the_program_is_refused_untouched(fixture: &Fixture) {
+    fixture
+        .execute("INSERT INTO syncline_migrations (version, name, applied_at) VALUES (999, 'later', 0)")
+        .await;
+    let before = fixture.rows("syncline_migrations").await;
+    let refused = Store::open(&fixture.url).await.unwrap_err();
+    let known = before - 1;
+    assert_eq!(refused, Error::Newer { store: fixture.store.name().to_owned(), found: 999, known });
+    assert!(refused.hint().is_some() && !refused.retryable());
+    assert_eq!(fixture.rows("syncline_migrations").await, before);
+}
