@@ -1,1 +1,28 @@
-//! placeholder
+//! What runs on a server: HTTP in front, workers behind, configuration around.
+//!
+//! - [`config`]: what the node is told, from flags, environment and `syncline.toml`
+//! - [`node`]: the parts put together, started and stopped ([`Node::start`], [`Context`])
+//! - [`server`]: the accept loop; no connection sits for ever
+//! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
+//! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
+//! - [`events`]: what happens, told to whoever listens
+//! - [`metrics`]: what is counted, for Prometheus
+//! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
+//!
+//! Rules are `syncline-core`'s, durable truth is `syncline-store`'s.
+
+pub mod config;
+pub mod events;
+pub mod http;
+pub mod log;
+pub mod metrics;
+pub mod node;
+pub mod secret;
+pub mod server;
+pub mod viewer;
+
+mod address;
+mod clock;
+
+pub use config::Config;
+pub use node::{Context, Node, Running, StartError};

@@ -1,0 +1,276 @@
+//! `[[jobs]]`: what runs on a schedule, as configured.
+//!
+//! Guarantees that names are unique and fit into keys, that cron expressions parse and that there is exactly one thing
+//! to run. Deciding whether a job runs is core's business, running it the scheduler's.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method};
+use syncline_core::schedule::{Cost, Cron, Gate};
+use url::Url;
+
+use super::reader::{Found, Section};
+use crate::secret::{Secret, redact_url};
+
+/// The expression of the built-in job.
+const EVERY_MINUTE: &str = "* * * * *";
+
+/// The words for gates.
+pub(super) const GATES: [(&str, Gate); 3] =
+    [("viewers", Gate::Viewers), ("visible-viewers", Gate::VisibleViewers), ("always", Gate::Always)];
+
+/// Jobs one node schedules at most.
+const JOBS_MAX: usize = 64;
+
+/// Longest job name: it is part of keys.
+const NAME_MAX_BYTES: usize = 64;
+
+/// Longest program name or argument, header value or body of a call.
+const TEXT_MAX_BYTES: usize = 64 * 1024;
+
+/// A thing to do every so often.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its name, unique.
+    pub name: String,
+    /// When it is due.
+    pub cron: Cron,
+    /// Who must be watching.
+    pub gate: Gate,
+    /// What one run costs, and one skip saves.
+    pub cost: Cost,
+    /// How long one attempt may take.
+    pub timeout: Duration,
+    /// Attempts after the first that failed.
+    pub retries: u32,
+    /// Whether it also runs at once when the first viewer arrives.
+    pub on_arrival: bool,
+    /// What it does.
+    pub run: Run,
+}
+
+/// What a job does.
+#[derive(Debug, Clone)]
+pub enum Run {
+    /// Makes the built-in picture.
+    Picture,
+    /// Calls an address.
+    Http(Call),
+    /// Starts a program, without a shell between.
+    Command {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+    },
+}
+
+/// An HTTP request to make.
+#[derive(Clone)]
+pub struct Call {
+    /// Where to.
+    pub url: Url,
+    /// How.
+    pub method: Method,
+    /// With which headers; their values may be credentials.
+    pub headers: Vec<(HeaderName, Secret)>,
+    /// With which body.
+    pub body: Option<String>,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = redact_url(self.url.as_str());
+        f.debug_struct("Call").field("url", &url).field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl Run {
+    /// The word for it in answers and on pages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Run::Picture => "picture",
+            Run::Http(_) => "http",
+            Run::Command { .. } => "command",
+        }
+    }
+}
+
+/// The jobs of a file: the built-in picture when it says nothing, none for `jobs = []`.
+pub(super) fn read(root: &Section<'_>) -> Vec<Job> {
+    let Some(sections) = root.sections("jobs") else { return vec![picture()] };
+    let mut jobs: Vec<Job> = Vec::new();
+    for (index, section) in sections.into_iter().enumerate() {
+        let name = section.text("name");
+        if let Some(name) = &name {
+            if index >= JOBS_MAX {
+                section.wrong(name, format!("at most {JOBS_MAX} jobs are allowed"));
+            } else if jobs.iter().any(|job| job.name == name.value) {
+                section.wrong(name, format!("another job is already called {:?}", name.value));
+            }
+        }
+        section.missing("name", "a name for the job");
+        jobs.extend(job(&section, name.as_ref()));
+        section.finish();
+    }
+    jobs
+}
+
+fn picture() -> Job {
+    Job {
+        name: "picture".to_owned(),
+        cron: Cron::parse(EVERY_MINUTE).expect("the expression is a constant"),
+        gate: Gate::Viewers,
+        cost: Cost::DEFAULT,
+        timeout: Duration::from_secs(30),
+        retries: 0,
+        on_arrival: false,
+        run: Run::Picture,
+    }
+}
+
+/// One job, or `None` after noting why not. Every key is asked for, so that one mistake does not hide the next.
+fn job(section: &Section<'_>, name: Option<&Found<&str>>) -> Option<Job> {
+    let name = name.and_then(|name| job_name(section, name));
+    section.missing("cron", "a cron expression such as \"* * * * *\"");
+    let cron = section.text("cron").and_then(|found| match Cron::parse(found.value) {
+        Ok(cron) => Some(cron),
+        Err(error) => {
+            section.wrong(&found, format!("expected a cron expression such as {EVERY_MINUTE:?}: {error}"));
+            None
+        }
+    });
+    let gate = match section.text("gate") {
+        None => Some(Gate::Viewers),
+        Some(found) => {
+            let gate = GATES.iter().find(|(word, _)| *word == found.value).map(|(_, gate)| *gate);
+            if gate.is_none() {
+                section.unknown_word(&found, &GATES.map(|(word, _)| word));
+            }
+            gate
+        }
+    };
+    let cost_usd = section.number("cost_usd", 0.0..=Cost::MAX.as_usd());
+    let cost = cost_usd.and_then(|usd| Cost::from_usd(usd).ok()).unwrap_or(Cost::DEFAULT);
+    let timeout = Duration::from_secs(section.integer("timeout_sec", 1..=3_600).unwrap_or(30));
+    let retries = section.integer("retries", 0..=10).unwrap_or(0) as u32;
+    let on_arrival = section.boolean("on_arrival").unwrap_or(false);
+    let run = run(section);
+    Some(Job { name: name?, cron: cron?, gate: gate?, cost, timeout, retries, on_arrival, run: run? })
+}
+
+fn job_name(section: &Section<'_>, name: &Found<&str>) -> Option<String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    if name.value.is_empty() || name.value.len() > NAME_MAX_BYTES || !name.value.chars().all(fits) {
+        let expected = format!("expected 1 to {NAME_MAX_BYTES} of a-z, 0-9, - and _");
+        section.wrong(name, format!("{expected}, found {:?}", name.value));
+        return None;
+    }
+    Some(name.value.to_owned())
+}
+
+const RUN_EXPECTED: &str =
+    "\"picture\", { http = { url = \"https://…\" } } or { command = [\"program\", \"argument\"] }";
+
+fn run(section: &Section<'_>) -> Option<Run> {
+    section.missing("run", RUN_EXPECTED);
+    if section.kind("run") == Some("string") {
+        let word = section.text("run")?;
+        if word.value == "picture" {
+            return Some(Run::Picture);
+        }
+        section.unknown_word(&word, &["picture"]);
+        return None;
+    }
+    section.kind("run")?;
+    let table = section.section("run");
+    let run = match (table.kind("http"), table.kind("command")) {
+        (Some(_), None) => http(&table.section("http")).map(Run::Http),
+        (None, Some(_)) => command(&table),
+        (Some(_), Some(_)) => {
+            table.forbid("command", "a run is either an http call or a command, not both");
+            None
+        }
+        (None, None) => {
+            section.forbid("run", &format!("expected {RUN_EXPECTED}"));
+            None
+        }
+    };
+    table.finish();
+    run
+}
+
+fn command(table: &Section<'_>) -> Option<Run> {
+    let words = table.texts("command")?;
+    let Some((program, arguments)) = words.split_first() else {
+        table.forbid("command", "expected a program and its arguments, found an empty list");
+        return None;
+    };
+    if let Some(word) =
+        words.iter().find(|word| word.value.len() > TEXT_MAX_BYTES || word.value.contains('\0'))
+    {
+        table.wrong(word, format!("expected at most {TEXT_MAX_BYTES} bytes without a zero character"));
+        return None;
+    }
+    if program.value.is_empty() {
+        table.wrong(program, "expected the name of a program, found an empty text".to_owned());
+        return None;
+    }
+    let arguments = arguments.iter().map(|word| word.value.to_owned()).collect();
+    Some(Run::Command { program: program.value.to_owned(), arguments })
+}
+
+fn http(table: &Section<'_>) -> Option<Call> {
+    table.missing("url", "the address to call");
+    let url = table.text("url").and_then(|found| match Url::parse(found.value) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.host().is_some() => Some(url),
+        _ => {
+            table.wrong(&found, "expected an http or https address".to_owned());
+            None
+        }
+    });
+    let method = match table.text("method") {
+        None => Some(Method::POST),
+        Some(found) => match found.value {
+            "GET" => Some(Method::GET),
+            "POST" => Some(Method::POST),
+            "PUT" => Some(Method::PUT),
+            "PATCH" => Some(Method::PATCH),
+            "DELETE" => Some(Method::DELETE),
+            _ => {
+                table.unknown_word(&found, &["GET", "POST", "PUT", "PATCH", "DELETE"]);
+                None
+            }
+        },
+    };
+    let headers = headers(&table.section("headers"));
+    let body = table.text("body").filter(|found| {
+        let fits = found.value.len() <= TEXT_MAX_BYTES;
+        if !fits {
+            table.wrong(
+                found,
+                format!("expected at most {TEXT_MAX_BYTES} bytes, found {}", found.value.len()),
+            );
+        }
+        fits
+    });
+    let call = Call { url: url?, method: method?, headers, body: body.map(|found| found.value.to_owned()) };
+    Some(call)
+}
+
+/// Header values may be credentials, so no message repeats one.
+fn headers(table: &Section<'_>) -> Vec<(HeaderName, Secret)> {
+    let pairs = table.pairs().into_iter().filter_map(|(name, value)| {
+        let Ok(header) = name.value.parse::<HeaderName>() else {
+            table.wrong(&name, format!("expected the name of a header, found {:?}", name.value));
+            return None;
+        };
+        if HeaderValue::from_str(value.value).is_err() || value.value.len() > TEXT_MAX_BYTES {
+            table.wrong(&value, "expected a header value of visible characters".to_owned());
+            return None;
+        }
+        Some((header, Secret::new(value.value)))
+    });
+    pairs.collect()
+}

@@ -1,0 +1,86 @@
+//! The effective configuration as a file that could be loaded again, with every secret hidden.
+
+use std::fmt::{self, Display, Write};
+
+use super::jobs::GATES;
+use super::{Config, Job, Place, Run};
+use crate::secret::{REDACTED, redact_url};
+
+impl Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (key, place) in self.sources.iter().filter(|(_, place)| **place != Place::Default) {
+            writeln!(f, "# {key} comes from: {place}")?;
+        }
+        setting(f, "listen", self.listen.to_string())?;
+        setting(f, "data", self.data.display().to_string())?;
+        setting(f, "database_url", self.database_shown())?;
+        if self.token.is_some() {
+            setting(f, "token", REDACTED)?;
+        }
+        if let Some(url) = &self.public_base_url {
+            setting(f, "public_base_url", url.as_str())?;
+        }
+        setting(f, "allowed_hosts", self.allowed_hosts.clone())?;
+        if self.jobs.is_empty() {
+            writeln!(f, "jobs = []")?;
+        }
+        self.fmt_tables(f)?;
+        self.jobs.iter().try_for_each(|job| fmt_job(f, job))
+    }
+}
+
+impl Config {
+    fn fmt_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n[log]")?;
+        setting(f, "level", self.log.level.as_str())?;
+        setting(f, "format", self.log.format.as_str())?;
+
+        let limits = &self.limits;
+        writeln!(f, "\n[limits]")?;
+        setting(f, "connections", limits.connections as i64)?;
+        setting(f, "connections_per_address", limits.connections_per_address as i64)?;
+        setting(f, "event_streams", limits.event_streams as i64)?;
+        setting(f, "header_timeout_sec", limits.header_timeout.as_secs() as i64)?;
+        setting(f, "body_idle_timeout_sec", limits.body_idle_timeout.as_secs() as i64)?;
+        setting(f, "request_timeout_sec", limits.request_timeout.as_secs() as i64)?;
+        setting(f, "drain_timeout_sec", limits.drain_timeout.as_secs() as i64)?;
+
+        let viewer = &self.viewer;
+        writeln!(f, "\n[viewer]")?;
+        setting(f, "allowed_origins", viewer.allowed_origins.clone())?;
+        setting(f, "max_sessions", viewer.max_sessions as i64)?;
+        setting(f, "new_sessions_per_minute", i64::from(viewer.new_sessions_per_minute))?;
+        setting(f, "trust_forwarded_for", viewer.trust_forwarded_for)
+    }
+}
+
+fn fmt_job(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {
+    writeln!(f, "\n[[jobs]]")?;
+    setting(f, "name", job.name.as_str())?;
+    setting(f, "cron", job.cron.as_str())?;
+    let gate = GATES.iter().find(|(_, gate)| *gate == job.gate).map_or("", |(word, _)| word);
+    setting(f, "gate", gate)?;
+    setting(f, "cost_usd", job.cost.as_usd())?;
+    setting(f, "timeout_sec", job.timeout.as_secs() as i64)?;
+    setting(f, "retries", i64::from(job.retries))?;
+    setting(f, "on_arrival", job.on_arrival)?;
+    match &job.run {
+        Run::Picture => setting(f, "run", "picture"),
+        Run::Command { program, arguments } => {
+            let words: Vec<String> = std::iter::once(program).chain(arguments).cloned().collect();
+            setting(f, "run.command", words)
+        }
+        Run::Http(call) => {
+            setting(f, "run.http.url", redact_url(call.url.as_str()))?;
+            setting(f, "run.http.method", call.method.as_str())?;
+            for (name, _) in &call.headers {
+                setting(f, &format!("run.http.headers.{name}"), REDACTED)?;
+            }
+            call.body.as_ref().map_or(Ok(()), |body| setting(f, "run.http.body", body.as_str()))
+        }
+    }
+}
+
+fn setting(f: &mut impl Write, key: &str, value: impl Into<toml::Value>) -> fmt::Result {
+    writeln!(f, "{key} = {}", value.into())
+}

@@ -1,0 +1,266 @@
+//! The settings themselves: what each one may be, what it is when nobody says anything, and how text becomes one.
+//!
+//! Every parser answers with what was expected; none repeats the value of a secret.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::uri::Authority;
+use url::Url;
+
+use super::problem::closest;
+use super::reader::{Found, Section};
+use crate::secret::Secret;
+
+/// Where a node listens unless told otherwise.
+pub(super) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3000);
+
+/// Longest token: it travels in a header.
+const TOKEN_MAX_BYTES: usize = 1024;
+
+/// Levels of the log, quietest first.
+const LOG_LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The lowest level that is written; one word, or `target=level` pairs with commas.
+    pub level: String,
+    /// The shape of a line.
+    pub format: LogFormat,
+}
+
+/// The shape of a log line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// `Human` on a terminal, `Json` anywhere else.
+    #[default]
+    Auto,
+    /// For eyes.
+    Human,
+    /// One object per line, for collectors.
+    Json,
+}
+
+impl LogFormat {
+    /// The word for it in a configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogFormat::Auto => "auto",
+            LogFormat::Human => "human",
+            LogFormat::Json => "json",
+        }
+    }
+}
+
+/// Bounds on connections, streams and waiting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections open at a time; more wait in the system's backlog.
+    pub connections: usize,
+    /// Connections from one address at a time, loopback excepted (a proxy of this machine speaks for many).
+    pub connections_per_address: usize,
+    /// Streams of `/api/events` open at a time.
+    pub event_streams: usize,
+    /// From the opening of a connection, or the end of the last answer, to the end of the next request's headers.
+    pub header_timeout: Duration,
+    /// Longest pause inside a request body.
+    pub body_idle_timeout: Duration,
+    /// From the end of a request's headers to the start of its answer.
+    pub request_timeout: Duration,
+    /// How long answers in flight may take when the node stops.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 4_096,
+            connections_per_address: 512,
+            event_streams: 512,
+            header_timeout: Duration::from_secs(10),
+            body_idle_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn read(section: &Section<'_>) -> Limits {
+        let default = Limits::default();
+        let count = |key, range, default| section.integer(key, range).map_or(default, |n| n as usize);
+        let seconds = |key, default| section.integer(key, 1..=3_600).map_or(default, Duration::from_secs);
+        let limits = Limits {
+            connections: count("connections", 16..=1_000_000, default.connections),
+            connections_per_address: count(
+                "connections_per_address",
+                1..=1_000_000,
+                default.connections_per_address,
+            ),
+            event_streams: count("event_streams", 1..=100_000, default.event_streams),
+            header_timeout: seconds("header_timeout_sec", default.header_timeout),
+            body_idle_timeout: seconds("body_idle_timeout_sec", default.body_idle_timeout),
+            request_timeout: seconds("request_timeout_sec", default.request_timeout),
+            drain_timeout: seconds("drain_timeout_sec", default.drain_timeout),
+        };
+        section.finish();
+        limits
+    }
+}
+
+/// Who may count as a viewer, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewer {
+    /// Origins of other sites whose pages may send heartbeats, as `https://site.example`.
+    pub allowed_origins: Vec<String>,
+    /// Live sessions this node holds at most.
+    pub max_sessions: usize,
+    /// Sessions never seen before that one address may open each minute, and at once.
+    pub new_sessions_per_minute: u32,
+    /// Take the viewer's address from the last entry of `X-Forwarded-For`. Only behind a proxy that sets it.
+    pub trust_forwarded_for: bool,
+}
+
+impl Default for Viewer {
+    fn default() -> Viewer {
+        Viewer {
+            allowed_origins: Vec::new(),
+            max_sessions: 1_000_000,
+            new_sessions_per_minute: 10_000,
+            trust_forwarded_for: false,
+        }
+    }
+}
+
+impl Viewer {
+    pub(super) fn read(section: &Section<'_>) -> Viewer {
+        let default = Viewer::default();
+        let origins = section.texts("allowed_origins").unwrap_or_default();
+        let per_minute = section.integer("new_sessions_per_minute", 1..=100_000_000);
+        let viewer = Viewer {
+            allowed_origins: checked(section, &origins, origin),
+            max_sessions: section
+                .integer("max_sessions", 1..=50_000_000)
+                .map_or(default.max_sessions, |n| n as usize),
+            new_sessions_per_minute: per_minute.map_or(default.new_sessions_per_minute, |n| n as u32),
+            trust_forwarded_for: section
+                .boolean("trust_forwarded_for")
+                .unwrap_or(default.trust_forwarded_for),
+        };
+        section.finish();
+        viewer
+    }
+}
+
+/// The items that parse; the others are noted.
+pub(super) fn checked<T>(
+    section: &Section<'_>,
+    items: &[Found<&str>],
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Vec<T> {
+    let parsed = items.iter().filter_map(|item| match parse(item.value) {
+        Ok(value) => Some(value),
+        Err(what) => {
+            section.wrong(item, what);
+            None
+        }
+    });
+    parsed.collect()
+}
+
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+    let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    spelled.as_deref().unwrap_or(text).parse().map_err(|_| {
+        format!("expected an address with a port, such as 127.0.0.1:3000 or [::1]:3000, found {text:?}")
+    })
+}
+
+pub(super) fn folder(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() || text.contains('\0') {
+        return Err(format!("expected the path of a folder, found {text:?}"));
+    }
+    Ok(PathBuf::from(text))
+}
+
+pub(super) fn database_url(text: &str) -> Result<Secret, String> {
+    let postgres = text.starts_with("postgres://") || text.starts_with("postgresql://");
+    if (postgres && Url::parse(text).is_ok()) || (text.starts_with("sqlite:") && text.len() > "sqlite:".len())
+    {
+        return Ok(Secret::new(text));
+    }
+    Err("expected sqlite:path/to/file.db or postgres://user:password@host/database".to_owned())
+}
+
+pub(super) fn token(text: &str) -> Result<Secret, String> {
+    let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if text.is_empty() || text.len() > TOKEN_MAX_BYTES || !visible {
+        return Err(format!("expected 1 to {TOKEN_MAX_BYTES} visible ASCII characters without spaces"));
+    }
+    Ok(Secret::new(text))
+}
+
+pub(super) fn base_url(text: &str) -> Result<Url, String> {
+    let expected =
+        || "expected an address such as https://sync.example.com, without credentials, query or fragment";
+    let url = Url::parse(text).map_err(|error| format!("{}: {error}", expected()))?;
+    let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() || !plain || url.fragment().is_some()
+    {
+        return Err(expected().to_owned());
+    }
+    Ok(url)
+}
+
+pub(super) fn host(text: &str) -> Result<String, String> {
+    let authority = text.parse::<Authority>().ok().filter(|_| !text.contains('@') && !text.contains('*'));
+    match authority {
+        Some(authority) => Ok(authority.as_str().to_ascii_lowercase()),
+        None => {
+            Err(format!("expected a host name, with its port if it is not the usual one, found {text:?}"))
+        }
+    }
+}
+
+/// An origin exactly as a browser sends it. A wildcard is refused: it would let every page in the world in.
+fn origin(text: &str) -> Result<String, String> {
+    let expected =
+        || format!("expected an origin such as https://site.example, without a path, found {text:?}");
+    let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;
+    let scheme_ok = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if !scheme_ok || rest.contains('/') {
+        return Err(expected());
+    }
+    let host = host(rest).map_err(|_| expected())?;
+    let scheme = scheme.to_ascii_lowercase();
+    let usual = match scheme.as_str() {
+        "http" => ":80",
+        "https" => ":443",
+        _ => "",
+    };
+    let host = host.strip_suffix(usual).unwrap_or(&host);
+    Ok(format!("{scheme}://{host}"))
+}
+
+pub(super) fn log_level(text: &str) -> Result<String, String> {
+    for part in text.split(',') {
+        let level = part.rsplit('=').next().unwrap_or(part);
+        if !LOG_LEVELS.contains(&level) {
+            let hint =
+                closest(level, LOG_LEVELS).map_or(String::new(), |word| format!("; did you mean {word:?}?"));
+            return Err(format!("expected one of {}, found {level:?}{hint}", LOG_LEVELS.join(", ")));
+        }
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "auto" => Ok(LogFormat::Auto),
+        "human" => Ok(LogFormat::Human),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("expected auto, human or json, found {text:?}")),
+    }
+}

@@ -1,0 +1,98 @@
+//! The door every request passes, in one piece: it is on the way of each heartbeat, and what is not there costs nothing.
+//!
+//! On the way in: host, origin, token; none of them reads the body. On the way out: errors as JSON with an id, headers
+//! that keep browsers strict, one log line for what failed, and the count.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use uuid::Uuid;
+
+use super::{Error, VIEWER_PATH};
+use crate::Context;
+
+/// For answers that are not pages: nothing in them is to be run, framed or fetched.
+const API_CONTENT_SECURITY_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+
+pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let (parts, body) = request.into_parts();
+    let (method, uri) = (parts.method.clone(), parts.uri.clone());
+    let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    let series = context.routes.series(matched, &method);
+    let for_viewer = uri.path() == VIEWER_PATH;
+    let viewer_origin = if for_viewer { context.guard.viewer_origin(&parts.headers).cloned() } else { None };
+    let checked = context
+        .guard
+        .check(&parts)
+        .and_then(|()| context.auth.check(&parts.method, parts.uri.path(), &parts.headers));
+    let mut response = match checked {
+        Ok(()) => answer(&context, Request::from_parts(parts, body), next).await,
+        Err(error) => error.into_response(),
+    };
+    if response.status().is_client_error() || response.status().is_server_error() {
+        response = explain(response, &method, &uri, for_viewer);
+    }
+    let headers = response.headers_mut();
+    if let Some(origin) = viewer_origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    }
+    if for_viewer {
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    // Pages bring their own of these two.
+    let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
+    policy.or_insert(HeaderValue::from_static(API_CONTENT_SECURITY_POLICY));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    series.record(response.status(), started.elapsed());
+    response
+}
+
+/// The handler's answer, or an error when it panics or takes too long.
+async fn answer(context: &Context, request: Request, next: Next) -> Response {
+    let handling = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(context.config.limits.request_timeout, handling).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Error::internal(format_args!("a handler panicked: {text}")).into_response()
+        }
+        Err(_) => {
+            let message = "the request took longer than the node waits";
+            Error::new(StatusCode::REQUEST_TIMEOUT, "timeout", message).into_response()
+        }
+    }
+}
+
+/// Turns whatever failed into JSON, and logs what is the node's own fault.
+fn explain(mut response: Response, method: &Method, uri: &Uri, for_viewer: bool) -> Response {
+    let error = match response.extensions_mut().remove::<Error>() {
+        Some(error) => error,
+        None => Error::of_status(response.status()),
+    };
+    let id = Uuid::new_v4();
+    let (status, code) = (error.status().as_u16(), error.code());
+    let detail = error.detail().unwrap_or_default();
+    // The query stays out of the log: it may hold what is nobody's business.
+    if error.status().is_server_error() {
+        tracing::error!(%id, %method, path = uri.path(), status, code, detail, "request failed");
+    } else {
+        tracing::debug!(%id, %method, path = uri.path(), status, code, detail, "request refused");
+    }
+    let mut explained = error.render(for_viewer, id);
+    // A 405 says which methods there are.
+    if let Some(allow) = response.headers_mut().remove(header::ALLOW) {
+        explained.headers_mut().insert(header::ALLOW, allow);
+    }
+    explained
+}

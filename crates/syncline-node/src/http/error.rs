@@ -1,0 +1,161 @@
+//! Every refusal and failure of the HTTP API: a status, a stable word and one sentence.
+//!
+//! A handler returns an [`Error`]; it travels as an extension of an empty response to the door, which renders all of them
+//! in one place with [`Error::render`]. So no error leaves the node as anything but JSON, with an id that is also in the log.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// The header with the id under which a failed request is found in the log.
+pub(crate) const REQUEST_ID: &str = "x-request-id";
+
+/// Why a request was not answered as asked.
+#[derive(Debug, Clone)]
+pub struct Error {
+    status: StatusCode,
+    code: &'static str,
+    message: Cow<'static, str>,
+    /// For the log alone: what the sentence must not say.
+    detail: Option<String>,
+    retry_after_sec: Option<u64>,
+}
+
+/// The body of every error.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// `false`, on `/api/viewer` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    success: Option<bool>,
+    /// One sentence for people.
+    error: Cow<'static, str>,
+    /// One stable word for programs.
+    code: &'static str,
+}
+
+impl Error {
+    /// An error with a status of its own.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Error {
+        Error { status, code, message: message.into(), detail: None, retry_after_sec: None }
+    }
+
+    /// 400: the request makes no sense, and will not later.
+    pub fn invalid(code: &'static str, message: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// 404: there is no such thing.
+    pub fn missing(message: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(StatusCode::NOT_FOUND, "not-found", message)
+    }
+
+    /// 500: something broke. The log says what, the answer does not.
+    pub fn internal(detail: impl Display) -> Error {
+        let message = "something went wrong inside the node; its log has the details";
+        Error::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).because(detail)
+    }
+
+    /// Adds what the log should know and the caller should not.
+    #[must_use]
+    pub fn because(self, detail: impl Display) -> Error {
+        Error { detail: Some(detail.to_string()), ..self }
+    }
+
+    /// Adds when to try again.
+    #[must_use]
+    pub fn retry_after_sec(self, seconds: u64) -> Error {
+        Error { retry_after_sec: Some(seconds), ..self }
+    }
+
+    /// The status it is answered with.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The stable word.
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    /// The answer itself. `for_viewer` adds `success: false`, as that route promises.
+    pub(crate) fn render(&self, for_viewer: bool, id: Uuid) -> Response {
+        let success = for_viewer.then_some(false);
+        let body = ErrorBody { success, error: self.message.clone(), code: self.code };
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        let id = HeaderValue::from_str(&id.to_string()).expect("an id is plain ASCII");
+        headers.insert(REQUEST_ID, id);
+        if let Some(seconds) = self.retry_after_sec {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"syncline\""));
+        }
+        response
+    }
+
+    /// An error for an answer that only has a status, made by some layer that knows nothing of ours.
+    pub(crate) fn of_status(status: StatusCode) -> Error {
+        let message = status.canonical_reason().unwrap_or("the request was refused").to_lowercase();
+        match status {
+            StatusCode::NOT_FOUND => Error::missing("there is nothing at this address"),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                Error::new(status, "method-not-allowed", "this address does not support this method")
+            }
+            _ if status.is_server_error() => Error::new(status, "internal", message),
+            _ => Error::new(status, "refused", message),
+        }
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The store refused or failed. What the caller got wrong is told, what broke is logged.
+impl From<syncline_store::Error> for Error {
+    fn from(error: syncline_store::Error) -> Error {
+        match &error {
+            syncline_store::Error::Kv(invalid) => Error::invalid("invalid-key", invalid.to_string()),
+            syncline_store::Error::Invalid { .. } => Error::invalid("invalid-argument", error.to_string()),
+            _ => {
+                let message = "the store did not answer as it should; nothing may have changed";
+                let failed = Error::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message).because(&error);
+                if error.retryable() { failed.retry_after_sec(1) } else { failed }
+            }
+        }
+    }
+}
+
+impl From<syncline_core::kv::Invalid> for Error {
+    fn from(invalid: syncline_core::kv::Invalid) -> Error {
+        Error::invalid("invalid-key", invalid.to_string())
+    }
+}
+
+impl From<QueryRejection> for Error {
+    fn from(rejection: QueryRejection) -> Error {
+        Error::invalid("invalid-query", rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Error {
+    fn from(rejection: PathRejection) -> Error {
+        Error::invalid("invalid-path", rejection.body_text())
+    }
+}

@@ -1,0 +1,130 @@
+//! `GET /api/events`: everything that happens, as server-sent events.
+//!
+//! The first event is `hello`, the second the viewers as they are. A reader that falls behind is told with `lagged` and
+//! goes on from there. The number of streams is bounded, and all of them end when the node stops.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt, stream};
+use http::{HeaderValue, StatusCode};
+use metrics::Gauge;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
+
+use super::Error;
+use crate::Context;
+use crate::metrics::Registry;
+
+/// Topics there are to ask for.
+const TOPICS: [&str; 2] = ["viewer", "job"];
+
+/// A comment is sent after this much silence, so that proxies keep the stream and dead peers are noticed.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// How long a reader waits before it comes back.
+const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+
+/// The streams a node can have open.
+pub(crate) struct Streams {
+    free: Arc<Semaphore>,
+    open: Gauge,
+}
+
+impl Streams {
+    pub(crate) fn new(limit: usize, registry: &Registry) -> Streams {
+        let open = registry.gauge("syncline_http_event_streams", "Streams of events open now.", &[]);
+        Streams { free: Arc::new(Semaphore::new(limit)), open }
+    }
+
+    fn take(&self) -> Option<Taken> {
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        self.open.increment(1.0);
+        Some(Taken { _permit: permit, open: self.open.clone() })
+    }
+}
+
+/// One of the streams, for as long as it is read.
+struct Taken {
+    _permit: OwnedSemaphorePermit,
+    open: Gauge,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.open.decrement(1.0);
+    }
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+pub(crate) struct Wanted {
+    /// Topics with commas between: `viewer`, `job`. All of them if absent.
+    topics: Option<String>,
+}
+
+/// Streams what happens, from now on.
+#[utoipa::path(get, path = "/api/events", tag = "events", params(Wanted),
+    responses((status = 200, content_type = "text/event-stream"), (status = 400), (status = 503)))]
+pub(crate) async fn events(
+    State(context): State<Arc<Context>>,
+    super::body::Query(wanted): super::body::Query<Wanted>,
+) -> Result<Response, Error> {
+    let topics = topics(wanted.topics.as_deref())?;
+    let Some(taken) = context.streams.take() else {
+        let full =
+            Error::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "too many streams are open");
+        return Err(full.retry_after_sec(5));
+    };
+    let stopped = context.stop.clone().cancelled_owned();
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE_EVERY);
+    let mut response = Sse::new(stream_of(&context, topics, taken).take_until(stopped))
+        .keep_alive(keep_alive)
+        .into_response();
+    // Asks nginx not to collect events before it passes them on.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn stream_of(
+    context: &Context,
+    topics: Vec<&'static str>,
+    taken: Taken,
+) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
+    // Listen first: what happens between here and the snapshot is then heard, not lost.
+    let heard = BroadcastStream::new(context.events.listen());
+    let hello = json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") });
+    let mut first = vec![sse::Event::default().event("hello").data(hello.to_string()).retry(RECONNECT_AFTER)];
+    if topics.contains(&"viewer") {
+        let viewers = serde_json::to_string(&context.viewer.snapshot()).unwrap_or_default();
+        first.push(sse::Event::default().event("viewer").data(viewers));
+    }
+    let rest = heard.filter_map(move |event| {
+        let _held = &taken;
+        let event = match event {
+            Ok(event) if topics.contains(&event.topic()) => {
+                Some(sse::Event::default().event(event.name).data(event.data))
+            }
+            Ok(_) => None,
+            Err(Lagged(missed)) => {
+                Some(sse::Event::default().event("lagged").data(json!({ "missed": missed }).to_string()))
+            }
+        };
+        async move { event }
+    });
+    stream::iter(first).chain(rest).map(Ok)
+}
+
+fn topics(wanted: Option<&str>) -> Result<Vec<&'static str>, Error> {
+    let Some(wanted) = wanted else { return Ok(TOPICS.to_vec()) };
+    let known = wanted.split(',').map(|word| TOPICS.into_iter().find(|topic| *topic == word.trim()));
+    known.collect::<Option<Vec<_>>>().ok_or_else(|| {
+        Error::invalid("unknown-topic", format!("topics are {}, with commas between", TOPICS.join(" and ")))
+    })
+}

@@ -1,0 +1,143 @@
+//! Protection of a local node from the pages its user visits: which `Host` it answers to, and which pages may change things.
+//!
+//! A page elsewhere can point a name of its own at 127.0.0.1 (DNS rebinding); it cannot choose the `Host` header, so only
+//! known hosts are answered. A page elsewhere can also send requests here; browsers say where those come from, so a
+//! request that changes something must come from our own pages or from no page at all. Who calls is `auth`'s question.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use url::Url;
+
+use super::{Error, VIEWER_PATH};
+use crate::config::Config;
+
+/// Longest host or origin that is repeated in an answer.
+const SHOWN_MAX_CHARS: usize = 100;
+
+/// The hosts a node answers to and the origins it lets in.
+pub struct Guard {
+    /// Exact values of `Host`, in lower case.
+    hosts: Vec<String>,
+    /// The port on which any IP address will do as a host: a name is what rebinding needs.
+    any_address_on: Option<u16>,
+    /// Origins of other sites whose pages may send heartbeats.
+    viewer_origins: Vec<String>,
+}
+
+impl Guard {
+    /// For a node that really listens on `address`.
+    pub fn new(config: &Config, address: SocketAddr) -> Guard {
+        let port = address.port();
+        let mut hosts = Vec::new();
+        for name in [address.ip().to_string(), "localhost".into(), "127.0.0.1".into(), "::1".into()] {
+            let name = if name.contains(':') { format!("[{name}]") } else { name };
+            push_with_port(&mut hosts, &name, port, 80);
+        }
+        if let Some((host, port, usual)) = config.public_base_url.as_ref().and_then(parts_of) {
+            push_with_port(&mut hosts, &host, port, usual);
+        }
+        hosts.extend(config.allowed_hosts.iter().cloned());
+        Guard {
+            hosts,
+            any_address_on: address.ip().is_unspecified().then_some(port),
+            viewer_origins: config.viewer.allowed_origins.clone(),
+        }
+    }
+
+    /// Lets a request through or not. Looks at nothing but its head.
+    pub(crate) fn check(&self, parts: &Parts) -> Result<(), Error> {
+        let host = self.host(parts)?;
+        if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            return Ok(());
+        }
+        let from_viewer = parts.uri.path() == VIEWER_PATH && self.viewer_origin(&parts.headers).is_some();
+        if from_viewer || (same_origin(&parts.headers, host) && same_site(&parts.headers)) {
+            return Ok(());
+        }
+        let origin = parts.headers.get(header::ORIGIN).map_or("another site".to_owned(), shown);
+        let message = format!("a page of {origin} may not change anything here");
+        Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message))
+    }
+
+    /// The request's `Origin` if it is one of the other sites that may send heartbeats.
+    pub(crate) fn viewer_origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+        let origin = headers.get(header::ORIGIN)?;
+        self.viewer_origins
+            .iter()
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
+            .then_some(origin)
+    }
+
+    /// The one host the request names, if we answer to it. HTTP/2 names it in the URI, HTTP/1.1 in a header.
+    fn host<'a>(&self, parts: &'a Parts) -> Result<&'a str, Error> {
+        let mut headers = parts.headers.get_all(header::HOST).iter();
+        let header = headers.next();
+        let in_uri = parts.uri.authority().map(Authority::as_str);
+        let in_header = header.map(|value| value.to_str().unwrap_or(""));
+        let Some(host) = in_header.or(in_uri) else {
+            return Err(Error::invalid("host-missing", "the request does not say which host it is for"));
+        };
+        // Two hosts that differ would be judged by one and served by the other.
+        let unambiguous = headers.next().is_none() && in_uri.is_none_or(|uri| uri.eq_ignore_ascii_case(host));
+        if unambiguous && self.answers_to(host) {
+            return Ok(host);
+        }
+        let host = shown(header.unwrap_or(&HeaderValue::from_str(host).expect("it was part of a URI")));
+        let message = format!(
+            "this node does not answer to the host {host}: set PUBLIC_BASE_URL or add it to allowed_hosts"
+        );
+        Err(Error::new(StatusCode::MISDIRECTED_REQUEST, "unknown-host", message))
+    }
+
+    fn answers_to(&self, host: &str) -> bool {
+        if self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) {
+            return true;
+        }
+        let Some(port) = self.any_address_on else { return false };
+        match SocketAddr::from_str(host) {
+            Ok(address) => address.port() == port,
+            Err(_) => port == 80 && IpAddr::from_str(host.trim_matches(['[', ']'])).is_ok(),
+        }
+    }
+}
+
+/// No `Origin` means no page: browsers send one with every request that is neither GET nor HEAD.
+fn same_origin(headers: &HeaderMap, host: &str) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else { return true };
+    let url = origin.to_str().ok().and_then(|text| Url::parse(text).ok());
+    let Some((name, port, usual)) = url.as_ref().and_then(parts_of) else { return false };
+    let mut spellings = Vec::with_capacity(2);
+    push_with_port(&mut spellings, &name, port, usual);
+    spellings.iter().any(|spelling| spelling.eq_ignore_ascii_case(host))
+}
+
+/// `none` is the user's own doing, such as a bookmark.
+fn same_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_none_or(|site| matches!(site.as_bytes(), b"same-origin" | b"none"))
+}
+
+/// Host, port and the port that may be left out, of an http or https address.
+fn parts_of(url: &Url) -> Option<(String, u16, u16)> {
+    let usual = match url.scheme() {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    Some((url.host_str()?.to_owned(), url.port().unwrap_or(usual), usual))
+}
+
+fn push_with_port(hosts: &mut Vec<String>, name: &str, port: u16, usual: u16) {
+    hosts.push(format!("{name}:{port}"));
+    if port == usual {
+        hosts.push(name.to_owned());
+    }
+}
+
+fn shown(value: &HeaderValue) -> String {
+    let text: String = String::from_utf8_lossy(value.as_bytes()).chars().take(SHOWN_MAX_CHARS).collect();
+    format!("{text:?}")
+}

@@ -1,0 +1,140 @@
+//! The dashboard's pages, their assets and the browser package, from inside the binary (from disk in debug builds).
+//!
+//! Open to everybody: they hold no data. Everything has an `ETag` and is asked for again by name, so that a new version
+//! shows at the next visit.
+
+use axum::extract::{Path, Request};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rust_embed::{EmbeddedFile, RustEmbed};
+
+use super::Error;
+
+/// Scripts, styles and connections of our own and nothing else; WASM may be compiled.
+pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
+     style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; \
+     base-uri 'none'; form-action 'self'";
+
+/// Pages by path.
+const PAGES: [(&str, &str); 7] = [
+    ("/", "index.html"),
+    ("/viewer", "viewer.html"),
+    ("/gallery", "gallery.html"),
+    ("/state", "state.html"),
+    ("/project", "project.html"),
+    ("/calls", "calls.html"),
+    ("/shelf", "shelf.html"),
+];
+
+#[derive(RustEmbed)]
+#[folder = "$CARGO_MANIFEST_DIR/../../web/pages"]
+struct Pages;
+
+#[derive(RustEmbed)]
+#[folder = "$CARGO_MANIFEST_DIR/../../web/pkg"]
+struct Package;
+
+/// Whether `path` is a page, an asset or a part of the browser package.
+pub(crate) fn is_static(path: &str) -> bool {
+    path.starts_with("/assets/") || path.starts_with("/pkg/") || PAGES.iter().any(|(page, _)| *page == path)
+}
+
+/// A page of the dashboard.
+#[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html")))]
+pub(crate) async fn page(request: Request) -> Result<Response, Error> {
+    let path = request.uri().path();
+    let file = PAGES
+        .iter()
+        .find(|(page, _)| *page == path)
+        .and_then(|(_, name)| Pages::get(name).map(|file| (name, file)));
+    let (name, file) = file.ok_or_else(|| Error::missing("this page was not built into the node"))?;
+    Ok(respond(name, &file, request.headers()))
+}
+
+/// A file the pages use.
+#[utoipa::path(get, path = "/assets/{*path}", tag = "pages", params(("path" = String, Path)),
+    responses((status = 200), (status = 304, description = "Unchanged"), (status = 404)))]
+pub(crate) async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
+    let name = format!("assets/{path}");
+    let file = Pages::get(&name).ok_or_else(|| Error::missing("there is no such asset"))?;
+    Ok(respond(&name, &file, &headers))
+}
+
+/// A file of the browser package.
+#[utoipa::path(get, path = "/pkg/{*path}", tag = "pages", params(("path" = String, Path)),
+    responses((status = 200), (status = 304, description = "Unchanged"), (status = 404)))]
+pub(crate) async fn package(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
+    let missing =
+        || Error::missing("there is no such file in the browser package: run `cargo xtask wasm` to build it");
+    let file = Package::get(&path).ok_or_else(missing)?;
+    Ok(respond(&path, &file, &headers))
+}
+
+/// The paths of all pages but the first, which stands for them in the description of the API.
+pub(crate) fn further_paths() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().skip(1).map(|(path, _)| *path)
+}
+
+fn respond(name: &str, file: &EmbeddedFile, headers: &HeaderMap) -> Response {
+    let etag = etag(&file.metadata.sha256_hash());
+    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| {
+        let mut listed = known.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        listed.any(|tag| tag == b"*" || tag == etag.as_bytes())
+    });
+    let mut response = if known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        file.data.clone().into_owned().into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert(header::ETAG, etag);
+    response
+}
+
+/// Weak, because compression changes the bytes and not the meaning.
+fn etag(hash: &[u8; 32]) -> HeaderValue {
+    let half = u128::from_be_bytes(*hash.first_chunk().expect("half of the hash"));
+    HeaderValue::from_str(&format!("W/\"{half:032x}\"")).expect("hex makes a header")
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "json" | "map" => "application/json",
+        "wasm" => "application/wasm",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "woff2" => "font/woff2",
+        "txt" | "ts" | "md" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_assets_and_package_are_static_and_nothing_else_is() {
+        for path in ["/", "/viewer", "/gallery", "/assets/app.js", "/pkg/syncline.js"] {
+            assert!(is_static(path), "{path}");
+        }
+        for path in ["/api/viewer", "/metrics", "/viewer/", "/assets", "/openapi.json", "/storage/pictures/x"]
+        {
+            assert!(!is_static(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_module_of_wasm_is_served_as_one() {
+        assert_eq!(content_type("syncline_bg.wasm"), "application/wasm");
+        assert_eq!(content_type("no-ending"), "application/octet-stream");
+    }
+}

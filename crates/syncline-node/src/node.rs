@@ -1,0 +1,237 @@
+//! A running node: its parts put together, started and stopped in order.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use metrics::Counter;
+use syncline_store::Store;
+use syncline_store::kv::Kv;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::Config;
+use crate::events::Bus;
+use crate::http::auth::Auth;
+use crate::http::guard::Guard;
+use crate::http::metrics::Routes;
+use crate::http::{self, Streams};
+use crate::metrics::Registry;
+use crate::server;
+use crate::viewer::Viewers;
+
+/// How often recorded durations are sorted into classes.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
+
+/// How often expired keys are swept, and how many at most. Reading never depends on it.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEEP_LIMIT: usize = 1_000;
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder cannot be made.
+    #[error("cannot create the data folder {}: {source}", path.display())]
+    Data {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The database cannot be opened.
+    #[error("cannot open the database: {source}{}", source.hint().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+    Store {
+        /// What the store said.
+        #[from]
+        source: syncline_store::Error,
+    },
+}
+
+/// The name of one process among the nodes, which no other process has or had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeId(Arc<str>);
+
+impl NodeId {
+    /// The machine's name, for people, and something random, for uniqueness.
+    pub fn random() -> NodeId {
+        let system = rustix::system::uname();
+        let host = system.nodename().to_string_lossy().into_owned();
+        let fits = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
+        let host: String = host.split('.').next().unwrap_or_default().chars().filter(fits).take(32).collect();
+        NodeId(format!("{host}-{:010x}", rand::random::<u64>() >> 24).into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The parts of a node, as handlers and workers see them.
+pub struct Context {
+    /// What it was told.
+    pub config: Config,
+    /// Its name among the nodes.
+    pub node: NodeId,
+    /// Durable truth.
+    pub store: Store,
+    /// The store's kv.
+    pub kv: Arc<dyn Kv>,
+    /// Who is watching.
+    pub viewer: Arc<Viewers>,
+    /// What happens.
+    pub events: Bus,
+    /// What is counted.
+    pub registry: Registry,
+    /// Cancelled when the node is to stop.
+    pub stop: CancellationToken,
+    pub(crate) auth: Auth,
+    pub(crate) guard: Guard,
+    pub(crate) streams: Streams,
+    pub(crate) routes: Routes,
+    pub(crate) openapi: Bytes,
+    kv_errors: Counter,
+}
+
+impl Context {
+    /// Puts the parts together for a node that listens on `address`. Starts nothing.
+    pub fn new(config: Config, store: Store, address: SocketAddr) -> Arc<Context> {
+        let registry = Registry::new();
+        let (events, node) = (Bus::new(), NodeId::random());
+        let kv = store.kv();
+        let viewer = Viewers::new(&config.viewer, node.clone(), Arc::clone(&kv), events.clone(), &registry);
+        let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
+        let (openapi, routes) = http::description(&registry);
+        Arc::new(Context {
+            auth: Auth::new(config.token.as_ref(), https),
+            guard: Guard::new(&config, address),
+            streams: Streams::new(config.limits.event_streams, &registry),
+            kv_errors: registry.store_errors("kv"),
+            viewer: Arc::new(viewer),
+            stop: CancellationToken::new(),
+            config,
+            node,
+            store,
+            kv,
+            events,
+            registry,
+            routes,
+            openapi,
+        })
+    }
+
+    /// Passes on what the kv answered, and counts when that is the store's own failure.
+    pub(crate) fn stored<T>(&self, answer: Result<T, syncline_store::Error>) -> Result<T, http::Error> {
+        answer.map_err(http::Error::from).inspect_err(|error| {
+            if error.status().is_server_error() {
+                self.kv_errors.increment(1);
+            }
+        })
+    }
+}
+
+/// Starts nodes.
+pub struct Node;
+
+impl Node {
+    /// Opens the store, listens, and answers from then on.
+    pub async fn start(config: Config) -> Result<Running, StartError> {
+        let data = config.data.clone();
+        fs::create_dir_all(&data).map_err(|source| StartError::Data { path: data, source })?;
+        let address = config.listen;
+        let listening = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listening)?;
+        let address = listener.local_addr().map_err(listening)?;
+        let store = Store::open(config.database_url.expose()).await?;
+        let context = Context::new(config, store, address);
+        let workers = TaskTracker::new();
+        // Requests in flight still need the workers, so these are stopped after the server.
+        let halt = CancellationToken::new();
+        let viewer = Arc::clone(&context.viewer);
+        let viewer_halt = halt.clone();
+        workers.spawn(async move { viewer.run(viewer_halt).await });
+        workers.spawn(keep_house(Arc::clone(&context), halt.clone()));
+        workers.close();
+        let app = http::app(&context);
+        let serving = {
+            let context = Arc::clone(&context);
+            tokio::spawn(async move {
+                server::run(listener, app, &context.config.limits, &context.registry, context.stop.clone())
+                    .await;
+            })
+        };
+        tracing::info!(node = %context.node, %address, database = context.store.name(), "node started");
+        Ok(Running { address, context, workers, halt, serving })
+    }
+}
+
+/// A node that answers.
+pub struct Running {
+    address: SocketAddr,
+    context: Arc<Context>,
+    workers: TaskTracker,
+    halt: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// Where it listens, with the port the system chose if it was asked to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its parts.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Stops it: no new connections, answers in flight finish within the drain time, then the workers, then the store.
+    pub async fn stop(self) {
+        self.context.stop.cancel();
+        if let Err(error) = self.serving.await {
+            tracing::error!(%error, "the accept loop did not end by itself");
+        }
+        self.halt.cancel();
+        self.workers.wait().await;
+        self.context.store.close().await;
+        tracing::info!(node = %self.context.node, "node stopped");
+    }
+}
+
+/// Small chores that nothing depends on.
+async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
+    let mut tidy = tokio::time::interval(TIDY_EVERY);
+    let mut sweep = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        tokio::select! {
+            () = halt.cancelled() => return,
+            _ = tidy.tick() => context.registry.tidy(),
+            _ = sweep.tick() => {
+                if let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
+                    context.kv_errors.increment(1);
+                    tracing::warn!(%error, "expired keys could not be swept");
+                }
+            }
+        }
+    }
+}

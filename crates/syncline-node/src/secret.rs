@@ -1,0 +1,105 @@
+//! Values that must never reach a log, an error, a metric or a screen.
+//!
+//! [`Secret`] shows itself as `[redacted]` through every formatting trait; the text comes out through [`Secret::expose`]
+//! alone, so that each place that can leak is one search away. [`redact_url`] does the same for addresses with a password.
+
+use std::fmt;
+
+use url::Url;
+
+/// What is printed where a secret stands.
+pub const REDACTED: &str = "[redacted]";
+
+/// A piece of text that is shown to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    /// Wraps `text`.
+    pub fn new(text: impl Into<Box<str>>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+/// `url` as it may be shown: no password and no query, which are where credentials travel.
+/// A text that cannot be read as an address is hidden whole: nobody knows which part of it is the secret.
+pub fn redact_url(url: &str) -> String {
+    if url.starts_with("sqlite:") {
+        return url.to_owned();
+    }
+    let Ok(mut parsed) = Url::parse(url) else { return REDACTED.to_owned() };
+    if parsed.password().is_some() && parsed.set_password(Some("redacted")).is_err() {
+        return REDACTED.to_owned();
+    }
+    if parsed.query().is_some() {
+        parsed.set_query(Some("redacted"));
+    }
+    parsed.to_string()
+}
+
+/// The parts of `url` that are secret by themselves: the password, as written and decoded, and every query value.
+pub(crate) fn url_secrets(url: &str) -> Vec<String> {
+    let Ok(parsed) = Url::parse(url) else { return Vec::new() };
+    let mut secrets: Vec<String> = parsed.query_pairs().map(|(_, value)| value.into_owned()).collect();
+    if let Some(password) = parsed.password() {
+        secrets.push(password.to_owned());
+        let decoded = url::form_urlencoded::parse(format!("p={}", password.replace('+', "%2B")).as_bytes())
+            .next()
+            .map(|(_, value)| value.into_owned());
+        secrets.extend(decoded);
+    }
+    secrets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_nothing_of_itself() {
+        let secret = Secret::new("canary-7f3a");
+        for shown in [format!("{secret}"), format!("{secret:?}"), format!("{:?}", Some(&secret))] {
+            assert!(!shown.contains("canary"), "{shown}");
+        }
+        assert_eq!(secret.expose(), "canary-7f3a");
+    }
+
+    #[test]
+    fn an_address_is_shown_without_password_and_query() {
+        let cases = [
+            ("postgres://ann:canary@db:5432/syncline", "postgres://ann:redacted@db:5432/syncline"),
+            ("postgres://db/syncline?password=canary", "postgres://db/syncline?redacted"),
+            ("https://hooks.example/run?key=canary", "https://hooks.example/run?redacted"),
+            ("sqlite:data/syncline.db", "sqlite:data/syncline.db"),
+            ("not an address: canary", REDACTED),
+        ];
+        for (given, shown) in cases {
+            assert_eq!(redact_url(given), shown);
+        }
+    }
+
+    #[test]
+    fn the_secret_parts_of_an_address_are_found_encoded_and_decoded() {
+        let found = url_secrets("postgres://ann:can%2Fary@db/x?sslpassword=second");
+        for part in ["can%2Fary", "can/ary", "second"] {
+            assert!(found.iter().any(|secret| secret == part), "{part} in {found:?}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The accept loop: sockets in, requests out, and nobody can sit on a connection for ever.
+//!
+//! Bounds: connections at a time, all together (more wait in the system's backlog) and by address; the time from opening
+//! to the end of the first headers, between requests, and for a peer that does not read its answer. On `stop` it accepts
+//! nothing more, lets answers in flight finish until the drain time is over, and then cuts what is left.
+//! Bodies and slow handlers are bounded by the door (`crate::http`).
+
+mod places;
+mod stall;
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use metrics::{Counter, Gauge};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+use crate::config::Limits;
+use crate::metrics::Registry;
+use places::Places;
+use stall::Stall;
+
+/// Descriptors kept for everything that is not a connection: files, the database, outgoing calls.
+const FILES_RESERVED: u64 = 128;
+
+/// How long a peer may leave an answer unread.
+const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long to wait after the system refused to accept: it is out of something that only time gives back.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Request heads are refused beyond this size.
+const HEAD_MAX_BYTES: usize = 64 * 1024;
+
+/// Requests one HTTP/2 connection may have under way.
+const STREAMS_PER_CONNECTION: u32 = 128;
+
+/// Who sent a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+/// Serves `app` on `listener` until `stop`, and returns when the last connection is gone.
+pub(crate) async fn run(
+    listener: TcpListener,
+    app: Router,
+    limits: &Limits,
+    registry: &Registry,
+    stop: CancellationToken,
+) {
+    let meters = Meters::new(registry);
+    let cut = CancellationToken::new();
+    let slots = Arc::new(Semaphore::new(affordable(limits.connections)));
+    let places = Places::new(limits.connections_per_address);
+    let connections = TaskTracker::new();
+    let settings = Arc::new(Settings { builder: builder(limits), header_timeout: limits.header_timeout });
+    loop {
+        // The slot comes first: a connection that has none stays with the system.
+        let slot = tokio::select! {
+            () = stop.cancelled() => break,
+            slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
+        };
+        let (stream, peer) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    pause_after(&error).await;
+                    continue;
+                }
+            },
+        };
+        let Some(place) = places.take(peer.ip()) else {
+            meters.refused.increment(1);
+            continue;
+        };
+        meters.accepted.increment(1);
+        let open = Open::new(&meters.open);
+        let connection = connection(stream, Peer(peer), app.clone(), Arc::clone(&settings), stop.clone());
+        let cut = cut.clone();
+        connections.spawn(async move {
+            cut.run_until_cancelled_owned(connection).await;
+            drop((slot, place, open));
+        });
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(limits.drain_timeout, connections.wait()).await.is_err() {
+        tracing::warn!(connections = connections.len(), "cutting connections that did not finish in time");
+        cut.cancel();
+        connections.wait().await;
+    }
+}
+
+/// Raises the number of files this process may open to what the system allows, as servers do, and says how many that is.
+pub fn raise_file_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit on open files could not be raised");
+            limit.current
+        }
+    }
+}
+
+struct Settings {
+    builder: auto::Builder<TokioExecutor>,
+    header_timeout: Duration,
+}
+
+fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(HEAD_MAX_BYTES)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(Duration::from_secs(20)))
+        .keep_alive_timeout(Duration::from_secs(10))
+        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .max_header_list_size(HEAD_MAX_BYTES as u32);
+    builder
+}
+
+/// Serves one connection until it ends, is idle for too long, or the node stops.
+async fn connection(
+    stream: TcpStream,
+    peer: Peer,
+    app: Router,
+    settings: Arc<Settings>,
+    stop: CancellationToken,
+) {
+    // Answers are small and complete: waiting to fill a packet only delays them. A socket that cannot even be told so is
+    // already broken, which the first read reports.
+    let _ = stream.set_nodelay(true);
+    let asked = Arc::new(AtomicBool::new(false));
+    let service = {
+        let asked = Arc::clone(&asked);
+        service_fn(move |mut request: Request<Incoming>| {
+            asked.store(true, Ordering::Relaxed);
+            request.extensions_mut().insert(peer);
+            app.clone().call(request.map(Body::new))
+        })
+    };
+    let io = TokioIo::new(Stall::new(stream, WRITE_STALL_TIMEOUT));
+    let mut serving = pin!(settings.builder.serve_connection(io, service));
+    // The builder's own time-out starts after it has seen which protocol is spoken; this one starts now.
+    let mut first_request = pin!(tokio::time::sleep(settings.header_timeout));
+    let mut first_request_due = true;
+    let mut stopping = false;
+    loop {
+        tokio::select! {
+            ended = serving.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(peer = %peer.0, error, "connection ended");
+                }
+                return;
+            }
+            () = first_request.as_mut(), if first_request_due => {
+                first_request_due = false;
+                if !asked.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            () = stop.cancelled(), if !stopping => {
+                stopping = true;
+                if !asked.load(Ordering::Relaxed) {
+                    return;
+                }
+                serving.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// Connections the process has descriptors for.
+fn affordable(wanted: usize) -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let Some(files) = files else { return wanted };
+    let room = usize::try_from(files.saturating_sub(FILES_RESERVED)).unwrap_or(usize::MAX).max(16);
+    if room < wanted {
+        tracing::warn!(
+            wanted,
+            room,
+            "fewer connections than configured: the system allows no more open files"
+        );
+    }
+    wanted.min(room)
+}
+
+/// A connection that died before it was accepted is its own affair; anything else means the system is short of something.
+async fn pause_after(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+        tracing::error!(%error, "cannot accept connections");
+        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+    }
+}
+
+struct Meters {
+    open: Gauge,
+    accepted: Counter,
+    refused: Counter,
+}
+
+impl Meters {
+    fn new(registry: &Registry) -> Meters {
+        let help = "Connections closed at once because their address has too many.";
+        Meters {
+            open: registry.gauge("syncline_http_connections", "Connections open now.", &[]),
+            accepted: registry.counter("syncline_http_connections_total", "Connections accepted.", &[]),
+            refused: registry.counter("syncline_http_connections_refused_total", help, &[]),
+        }
+    }
+}
+
+/// Counts a connection as open for as long as it lives.
+struct Open(Gauge);
+
+impl Open {
+    fn new(gauge: &Gauge) -> Open {
+        gauge.increment(1.0);
+        Open(gauge.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}

@@ -1,0 +1,474 @@
+//! Who is watching, as this node knows it.
+//!
+//! Heartbeats stay in memory: a [`Roster`] behind one short lock. What the nodes share is one report each in the kv, read
+//! back every few seconds ([`Others`]); the rules for both are core's. Guarantees: a heartbeat that is answered with
+//! success survives this process (its report is stored, VW-23); a store that fails costs no session its place in memory;
+//! sessions, addresses and history are bounded. Deciding what to do with the answer is the scheduler's.
+
+mod history;
+mod newcomers;
+mod others;
+
+pub use history::Sample;
+pub use others::NodeCount;
+
+use std::hash::RandomState;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge};
+use serde::Serialize;
+use syncline_core::kv::Key;
+use syncline_core::schedule::{Gate, Watch};
+use syncline_core::time::Timestamp;
+use syncline_core::viewer::{
+    Beat, Change, Draft, Pledge, REPORT_TTL, Roster, SessionId, Summary, report_key,
+};
+use syncline_store::kv::Kv;
+use tokio::sync::{Notify, watch};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+
+use crate::config;
+use crate::events::Bus;
+use crate::metrics::Registry;
+use crate::{clock, node::NodeId};
+use history::History;
+use newcomers::Newcomers;
+use others::Others;
+
+/// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
+/// advance, so that hardly any heartbeat has to wait for the store.
+const RENEW_AFTER: Duration = Duration::from_secs(5);
+
+/// How often the other nodes' reports are read.
+const OTHERS_EVERY_TICKS: u64 = 5;
+
+/// How often the history gets a sample.
+const SAMPLE_EVERY_TICKS: u64 = 10;
+
+/// Longest wait for the store before it counts as unreadable.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// After a failed report the store is left alone for this long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// At most one `viewer` event in this time.
+const NEWS_EVERY: Duration = Duration::from_millis(250);
+
+/// Why a heartbeat was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// This node holds as many sessions as it may.
+    #[error("this node counts {cap} viewers, which is all it can; the ones it has still count")]
+    Full {
+        /// How many that is.
+        cap: usize,
+    },
+    /// The address opens new sessions faster than allowed.
+    #[error("too many new sessions from this address")]
+    TooFast {
+        /// When it may open the next.
+        wait: Duration,
+    },
+    /// It counts in memory, but the other nodes could not be told.
+    #[error("the store did not confirm the heartbeat; it counts on this node alone")]
+    Store,
+}
+
+/// What everybody may know about the viewers now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Snapshot {
+    /// Live sessions on all nodes.
+    pub viewers: u64,
+    /// Those whose page is in sight.
+    pub visible: u64,
+    /// Whether there is anybody.
+    pub occupied: bool,
+    /// The same by node, this one first.
+    pub nodes: Vec<NodeCount>,
+}
+
+/// The viewers of this node and what is known of the others'.
+pub struct Viewers {
+    node: NodeId,
+    key: Key,
+    kv: Arc<dyn Kv>,
+    bus: Bus,
+    room: Mutex<Room>,
+    others: Mutex<Others>,
+    history: Mutex<History>,
+    /// The outcome of each attempt to store a report.
+    reports: watch::Sender<Report>,
+    report_wanted: Notify,
+    news: Notify,
+    occupied: watch::Sender<bool>,
+    /// When the store last failed to take a report, on the monotonic clock; zero for never.
+    failed_at_ms: AtomicU64,
+    meters: Meters,
+}
+
+/// Everything a heartbeat touches, under one lock.
+struct Room {
+    roster: Roster<RandomState>,
+    pledge: Pledge,
+    newcomers: Newcomers,
+    /// The newest heartbeat the last report knew of, as its expiry.
+    reported_until: Option<Timestamp>,
+    /// A report is to be written even though the last one covers everything: the room has emptied.
+    report_anyway: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Report {
+    attempt: u64,
+    failed: bool,
+}
+
+impl Viewers {
+    /// An empty room.
+    pub fn new(
+        config: &config::Viewer,
+        node: NodeId,
+        kv: Arc<dyn Kv>,
+        bus: Bus,
+        registry: &Registry,
+    ) -> Viewers {
+        let key = report_key(node.as_str()).expect("a node's id fits into a key");
+        Viewers {
+            others: Mutex::new(Others::new(node.as_str())),
+            node,
+            key,
+            kv,
+            bus,
+            room: Mutex::new(Room {
+                roster: Roster::new(config.max_sessions, RandomState::new()),
+                pledge: Pledge::default(),
+                newcomers: Newcomers::new(config.new_sessions_per_minute),
+                reported_until: None,
+                report_anyway: false,
+            }),
+            history: Mutex::default(),
+            reports: watch::Sender::default(),
+            report_wanted: Notify::new(),
+            news: Notify::new(),
+            occupied: watch::Sender::new(false),
+            failed_at_ms: AtomicU64::new(0),
+            meters: Meters::new(registry),
+        }
+    }
+
+    /// A heartbeat from `address`. Nearly always an answer from memory; the first of a quiet time waits until the store
+    /// has it too.
+    pub async fn beat(&self, id: &SessionId, visible: bool, address: IpAddr) -> Result<(), Refused> {
+        let now = clock::now();
+        let (new, changes, covered) = {
+            let mut room = self.room();
+            if room.roster.contains(now, id).is_none()
+                && let Err(wait) = room.newcomers.admit(now, address)
+            {
+                self.meters.refused_fast.increment(1);
+                return Err(Refused::TooFast { wait });
+            }
+            match room.roster.beat(now, id, visible) {
+                Beat::Accepted { new, changes } => (new, changes, room.pledge.covers(now, &room.roster)),
+                Beat::Refused { cap } => {
+                    self.meters.refused_full.increment(1);
+                    return Err(Refused::Full { cap });
+                }
+            }
+        };
+        self.meters.heartbeats.increment(1);
+        if new {
+            self.news.notify_one();
+        }
+        for change in changes {
+            self.turn(*change == Change::Occupied);
+        }
+        if covered { Ok(()) } else { self.stored(now).await }
+    }
+
+    /// A goodbye. An unknown id is no error: a goodbye may come twice or late.
+    pub fn bye(&self, id: &SessionId) {
+        let change = {
+            let mut room = self.room();
+            let change = room.roster.bye(clock::now(), id);
+            room.report_anyway |= change.is_some();
+            change
+        };
+        self.meters.byes.increment(1);
+        self.news.notify_one();
+        if change.is_some() {
+            self.turn(false);
+            self.report_wanted.notify_one();
+        }
+    }
+
+    /// What a job with this gate needs to know. Asks the store unless this node's own viewers decide.
+    pub async fn watch(&self, gate: Gate) -> Watch {
+        let decides = |known: Summary| match gate {
+            Gate::Always => true,
+            Gate::Viewers => known.viewers > 0,
+            Gate::VisibleViewers => known.visible > 0,
+        };
+        let readable = decides(self.room().roster.counts(clock::now())) || self.read_others().await;
+        let Snapshot { viewers, visible, .. } = self.snapshot();
+        // What others promised stands, even if the store cannot be asked again.
+        if readable || decides(Summary { viewers, visible }) {
+            Watch::Known { viewers, visible }
+        } else {
+            Watch::Unreadable
+        }
+    }
+
+    /// Whether anybody is watching anywhere, and every change of that.
+    pub fn occupancy(&self) -> watch::Receiver<bool> {
+        self.occupied.subscribe()
+    }
+
+    /// The viewers now, from memory.
+    pub fn snapshot(&self) -> Snapshot {
+        let now = clock::now();
+        let Summary { viewers, visible } = self.room().roster.counts(now);
+        let own = NodeCount { node: self.node.to_string(), viewers, visible };
+        let others = self.others();
+        let total = others.total(now);
+        let viewers = viewers.saturating_add(total.viewers);
+        let visible = visible.saturating_add(total.visible);
+        let nodes = std::iter::once(own).chain(others.counts(now)).collect();
+        Snapshot { viewers, visible, occupied: viewers > 0, nodes }
+    }
+
+    /// How many there were, oldest first.
+    pub fn history(&self) -> Vec<Sample> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).samples()
+    }
+
+    /// Sessions of this node whose id starts with `prefix`, with the time each has left.
+    pub fn sessions(&self, prefix: &str, limit: usize) -> Vec<(SessionId, Duration)> {
+        self.room().roster.list(clock::now(), prefix, limit)
+    }
+
+    /// How much longer a session of this node lives.
+    pub fn ttl_left(&self, id: &SessionId) -> Option<Duration> {
+        self.room().roster.contains(clock::now(), id)
+    }
+
+    /// Brings the gauges up to date, for a scrape.
+    pub(crate) fn measure(&self) {
+        let (counts, memory_bytes) = {
+            let room = self.room();
+            (room.roster.counts(clock::now()), room.roster.memory_bytes())
+        };
+        self.meters.sessions.set(counts.viewers as f64);
+        self.meters.visible.set(counts.visible as f64);
+        self.meters.memory_bytes.set(memory_bytes as f64);
+        self.meters.occupied.set(f64::from(u8::from(*self.occupied.borrow())));
+    }
+
+    /// Lets time pass until `stop`: expiry, reports, the other nodes, history and events.
+    pub async fn run(&self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.keep_time() => {}
+            () = self.keep_reporting() => {}
+            () = self.tell_news() => {}
+        }
+        // What is watched now must not be skipped while this node is away.
+        self.report().await;
+    }
+
+    async fn keep_time(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut known = Snapshot::default();
+        for tick in 0_u64.. {
+            ticks.tick().await;
+            if tick % OTHERS_EVERY_TICKS == 0 {
+                self.read_others().await;
+            }
+            let left = {
+                let mut room = self.room();
+                let left = room.roster.expire(clock::now()).is_some();
+                room.report_anyway |= left;
+                left
+            };
+            self.turn(!left && self.room().roster.has_active(clock::now()));
+            self.report_wanted.notify_one();
+            let snapshot = self.snapshot();
+            let sample_due = tick % SAMPLE_EVERY_TICKS == 0;
+            if sample_due {
+                let sample = Sample {
+                    at: clock::wall().as_ms(),
+                    viewers: snapshot.viewers,
+                    visible: snapshot.visible,
+                };
+                self.history.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
+            }
+            if sample_due || snapshot != known {
+                self.news.notify_one();
+            }
+            known = snapshot;
+        }
+    }
+
+    async fn keep_reporting(&self) {
+        loop {
+            self.report_wanted.notified().await;
+            if self.report_due() && !self.report().await {
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+
+    async fn tell_news(&self) {
+        loop {
+            self.news.notified().await;
+            self.bus.publish("viewer", &self.snapshot());
+            tokio::time::sleep(NEWS_EVERY).await;
+        }
+    }
+
+    fn report_due(&self) -> bool {
+        let now = clock::now();
+        let room = self.room();
+        let newest = room.roster.watched_until(now).map_or(0, Timestamp::as_ms);
+        let reported = room.reported_until.map_or(0, Timestamp::as_ms);
+        let renew = newest.saturating_sub(reported) >= RENEW_AFTER.as_millis() as u64;
+        room.report_anyway || renew || room.pledge.due(now, &room.roster)
+    }
+
+    /// Stores a report of the room as it is, and tells everybody who waits how that went.
+    async fn report(&self) -> bool {
+        let draft = {
+            let mut guard = self.room();
+            let room = &mut *guard;
+            let now = clock::now();
+            room.report_anyway = false;
+            room.reported_until = room.roster.watched_until(now);
+            room.pledge.draft(now, &room.roster)
+        };
+        let failure = self.put(draft).await.err();
+        if let Some(error) = &failure {
+            self.meters.store_errors.increment(1);
+            self.failed_at_ms.store(clock::now().as_ms(), Ordering::Relaxed);
+            self.room().report_anyway = true;
+            tracing::warn!(error, "viewers could not be reported to the store");
+        } else {
+            self.failed_at_ms.store(0, Ordering::Relaxed);
+            self.room().pledge.stored(draft);
+        }
+        let failed = failure.is_some();
+        self.reports.send_modify(|report| *report = Report { attempt: report.attempt + 1, failed });
+        !failed
+    }
+
+    async fn put(&self, draft: Draft) -> Result<(), String> {
+        let value = serde_json::to_string(&draft.report).map_err(|error| error.to_string())?;
+        let put = self.kv.put(&self.key, &value, Some(REPORT_TTL));
+        match tokio::time::timeout(STORE_TIMEOUT, put).await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err("the store did not answer in time".to_owned()),
+        }
+    }
+
+    /// Waits until a stored report covers the heartbeat of `now`, or the store has failed to take one.
+    async fn stored(&self, now: Timestamp) -> Result<(), Refused> {
+        let mut reports = self.reports.subscribe();
+        loop {
+            let failed_at_ms = self.failed_at_ms.load(Ordering::Relaxed);
+            if failed_at_ms != 0 && now.as_ms() < failed_at_ms + RETRY_AFTER.as_millis() as u64 {
+                return Err(Refused::Store);
+            }
+            self.report_wanted.notify_one();
+            reports.changed().await.map_err(|_| Refused::Store)?;
+            let covered = {
+                let room = self.room();
+                room.pledge.covers(now, &room.roster)
+            };
+            if covered {
+                return Ok(());
+            }
+            if reports.borrow_and_update().failed {
+                return Err(Refused::Store);
+            }
+        }
+    }
+
+    /// Reads the reports of the other nodes, and says whether that worked.
+    async fn read_others(&self) -> bool {
+        let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv)).await;
+        let failure = match read {
+            Ok(Ok(reports)) => {
+                self.others().observe(clock::now(), &reports);
+                return true;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the store did not answer in time".to_owned(),
+        };
+        self.meters.store_errors.increment(1);
+        tracing::warn!(error = failure, "the other nodes' viewers could not be read");
+        false
+    }
+
+    /// Tells of a change when there is one, for all nodes together.
+    fn turn(&self, active_here: bool) {
+        let occupied = active_here || self.others().total(clock::now()).viewers > 0;
+        let changed = self.occupied.send_if_modified(|known| std::mem::replace(known, occupied) != occupied);
+        if changed {
+            let name = if occupied { "viewer.occupied" } else { "viewer.vacated" };
+            tracing::info!(event = name, "viewers came or went");
+            self.bus.publish(name, &self.snapshot());
+        }
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn others(&self) -> MutexGuard<'_, Others> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Meters {
+    heartbeats: Counter,
+    byes: Counter,
+    refused_full: Counter,
+    refused_fast: Counter,
+    store_errors: Counter,
+    sessions: Gauge,
+    visible: Gauge,
+    memory_bytes: Gauge,
+    occupied: Gauge,
+}
+
+impl Meters {
+    fn new(registry: &Registry) -> Meters {
+        let refused = |reason| {
+            let help = "Heartbeats refused, by reason.";
+            registry.counter("syncline_viewer_refused_total", help, &[("reason", reason)])
+        };
+        Meters {
+            heartbeats: registry.counter("syncline_viewer_heartbeats_total", "Heartbeats accepted.", &[]),
+            byes: registry.counter("syncline_viewer_byes_total", "Goodbyes received.", &[]),
+            refused_full: refused("full"),
+            refused_fast: refused("too-fast"),
+            store_errors: registry.store_errors("viewer"),
+            sessions: registry.gauge("syncline_viewer_sessions", "Live sessions on this node.", &[]),
+            visible: registry.gauge(
+                "syncline_viewer_visible_sessions",
+                "Live sessions with the page in sight.",
+                &[],
+            ),
+            memory_bytes: registry.gauge("syncline_viewer_memory_bytes", "Memory the sessions take.", &[]),
+            occupied: registry.gauge("syncline_viewer_occupied", "1 while anybody watches on any node.", &[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Who may call what, with and without a token.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::world::{Answer, World, request};
+
+const TOKEN: &str = "canary-token-0123456789";
+
+async fn guarded() -> World {
+    World::new(&format!("token = {TOKEN:?}\n")).await
+}
+
+async fn call(world: &World, method: &str, path: &str, headers: &[(&str, &str)]) -> StatusCode {
+    let mut builder = Request::builder().method(method).uri(path);
+    for (name, value) in
+        headers.iter().chain(&[("host", crate::world::HOST), ("content-type", "application/json")])
+    {
+        builder = builder.header(*name, *value);
+    }
+    // Only the head of the answer is waited for: some are endless.
+    let request = builder.body(Body::from("{}")).unwrap();
+    tower::ServiceExt::oneshot(world.app.clone(), request).await.unwrap().status()
+}
+
+/// Every operation in the description of the API, with its path filled in.
+async fn operations(world: &World) -> Vec<(String, String)> {
+    let get = Request::get("/openapi.json").header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+    let api: Value = world.send(get.body(Body::empty()).unwrap()).await.value();
+    let mut operations = Vec::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        let path = path.replace("{*path}", "nothing").replace(['{', '}'], "");
+        operations
+            .extend(item.as_object().unwrap().keys().map(|method| (method.to_uppercase(), path.clone())));
+    }
+    operations
+}
+
+#[tokio::test]
+async fn with_a_token_set_everything_needs_it_but_health_pages_heartbeats_and_the_session() {
+    let world = guarded().await;
+    let open = |method: &str, path: &str| {
+        let page = ["/", "/viewer", "/gallery", "/state", "/project", "/calls", "/shelf"].contains(&path);
+        let file = path.starts_with("/assets/") || path.starts_with("/pkg/");
+        let viewer = path == "/api/viewer" && method != "GET";
+        page || file || viewer || ["/healthz", "/readyz", "/api/session"].contains(&path)
+    };
+    let operations = operations(&world).await;
+    assert!(operations.len() > 15, "{operations:?}");
+    let right = format!("Bearer {TOKEN}");
+    for (method, path) in &operations {
+        if path == "/api/session" && method == "POST" {
+            continue;
+        }
+        let without = call(&world, method, path, &[]).await;
+        assert_eq!(without == 401, !open(method, path), "{method} {path}: {without}");
+        let wrong = call(&world, method, path, &[("authorization", "Bearer nearly")]).await;
+        assert_eq!(wrong == 401, !open(method, path), "{method} {path}: {wrong}");
+        let with = call(&world, method, path, &[("authorization", &right)]).await;
+        assert_ne!(with, 401, "{method} {path}");
+    }
+    assert_eq!(call(&world, "GET", "/no/such/path", &[]).await, 401, "strangers learn nothing about paths");
+}
+
+#[tokio::test]
+async fn without_a_token_configured_nobody_is_asked() {
+    let world = World::new("").await;
+    assert_eq!(world.get("/api/kv").await.status, 200);
+    assert_eq!(world.get("/api/session").await.value(), json!({ "required": false, "authenticated": true }));
+}
+
+#[tokio::test]
+async fn a_refused_caller_is_told_before_its_body_is_read_and_nothing_is_stored() {
+    let world = guarded().await;
+    let unread = Body::from_stream(futures::stream::poll_fn(
+        |_| -> std::task::Poll<Option<Result<Bytes, std::io::Error>>> { panic!("the body was read") },
+    ));
+    let put =
+        Request::put("/api/kv/a").header(header::CONTENT_TYPE, "application/json").body(unread).unwrap();
+    let answer = world.send(put).await;
+    answer.refused(401, "unauthorized");
+    assert_eq!(answer.header("www-authenticate"), "Bearer realm=\"syncline\"");
+    assert!(!answer.text().contains("canary"));
+    let mut refused = 0;
+    for number in 0..1_000_u32 {
+        let mut wrong = TOKEN.to_owned().into_bytes();
+        let at = number as usize % wrong.len();
+        wrong[at] ^= 1 << (number as usize / wrong.len() % 5);
+        let mut put = request("PUT", "/api/kv/a", "{\"value\":\"1\"}");
+        let value = [b"Bearer ".as_slice(), &wrong].concat();
+        let Ok(value) = http::HeaderValue::from_bytes(&value) else { continue };
+        put.headers_mut().insert(header::AUTHORIZATION, value);
+        if wrong != TOKEN.as_bytes() {
+            assert_eq!(world.send(put).await.status, 401);
+            refused += 1;
+        }
+    }
+    assert!(refused > 900, "{refused}");
+    assert!(world.context.kv.list("", 10).await.unwrap().iter().all(|entry| entry.key.as_str() != "a"));
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_with_the_token_and_goes_on_with_a_cookie() {
+    let world = guarded().await;
+    let session = async |cookie: Option<&str>| -> Answer {
+        let mut get = Request::get("/api/session");
+        if let Some(cookie) = cookie {
+            get = get.header(header::COOKIE, cookie);
+        }
+        world.send(get.body(Body::empty()).unwrap()).await
+    };
+    assert_eq!(session(None).await.value(), json!({ "required": true, "authenticated": false }));
+    world.json("POST", "/api/session", "{\"token\":\"wrong\"}").await.refused(401, "unauthorized");
+    world.json("POST", "/api/session", "{}").await.refused(400, "invalid-body");
+    let large = json!({ "token": "x".repeat(8_000) }).to_string();
+    world.json("POST", "/api/session", &large).await.refused(413, "too-large");
+
+    let signed_in = world.json("POST", "/api/session", &json!({ "token": TOKEN }).to_string()).await;
+    assert_eq!(signed_in.value(), json!({ "required": true, "authenticated": true }));
+    let set = signed_in.header("set-cookie");
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(set.contains(part), "{set}");
+    }
+    assert!(!set.contains("canary"), "{set}");
+    let cookie = set.split(';').next().unwrap();
+    assert_eq!(session(Some(cookie)).await.value(), json!({ "required": true, "authenticated": true }));
+    assert_eq!(call(&world, "GET", "/api/kv", &[("cookie", cookie)]).await, 200);
+    assert_eq!(call(&world, "GET", "/api/kv", &[("cookie", &cookie.replace('a', "b"))]).await, 401);
+
+    // A cookie travels with requests that other sites start; those are still refused.
+    let foreign = [("cookie", cookie), ("origin", "http://evil.example"), ("sec-fetch-site", "cross-site")];
+    assert_eq!(call(&world, "DELETE", "/api/kv/a", &foreign).await, 403);
+
+    let signed_out = world.send(Request::delete("/api/session").body(Body::empty()).unwrap()).await;
+    assert!(signed_out.header("set-cookie").contains("Max-Age=0"), "{signed_out:?}");
+}
+
+#[tokio::test]
+async fn behind_https_the_cookie_stays_off_plain_http() {
+    let world = World::new(&format!("token = {TOKEN:?}\npublic_base_url = \"https://sync.example\"\n")).await;
+    let signed_in = world.json("POST", "/api/session", &json!({ "token": TOKEN }).to_string()).await;
+    assert!(signed_in.header("set-cookie").ends_with("; Secure"), "{signed_in:?}");
+}
+
+#[tokio::test]
+async fn heartbeats_of_pages_need_no_token() {
+    let world = guarded().await;
+    assert_eq!(world.json("POST", "/api/viewer", "{\"sessionId\":\"s\"}").await.status, 200);
+    assert_eq!(call(&world, Method::GET.as_str(), "/api/viewer", &[]).await, 401);
+}

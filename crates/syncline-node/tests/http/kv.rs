@@ -1,0 +1,73 @@
+//! The key-value store over HTTP.
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn vw_03_keys_are_put_read_listed_and_removed() {
+    let world = World::new("").await;
+    let put = world.json("PUT", "/api/kv/a%2Fb", "{\"value\":\"1\"}").await;
+    assert_eq!(put.value(), json!({ "key": "a/b", "value": "1", "ttl_ms": null }));
+    world.json("PUT", "/api/kv/a%2Fa", "{\"value\":\"2\",\"ttl_sec\":60}").await;
+    assert_eq!(
+        world.get("/api/kv/a%2Fb").await.value(),
+        json!({ "key": "a/b", "value": "1", "ttl_ms": null })
+    );
+    let listed = world.get("/api/kv?prefix=a/&limit=10").await.value();
+    let keys: Vec<_> =
+        listed["entries"].as_array().unwrap().iter().map(|entry| entry["key"].clone()).collect();
+    assert_eq!(keys, ["a/a", "a/b"]);
+    let ttl_ms = listed["entries"][0]["ttl_ms"].as_u64().unwrap();
+    assert!((1..=60_000).contains(&ttl_ms), "{ttl_ms}");
+    assert_eq!(world.get("/api/kv?prefix=a/&limit=1").await.value()["entries"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        world.json("DELETE", "/api/kv/a%2Fb", "").await.value(),
+        json!({ "key": "a/b", "deleted": true })
+    );
+    assert_eq!(
+        world.json("DELETE", "/api/kv/a%2Fb", "").await.value(),
+        json!({ "key": "a/b", "deleted": false })
+    );
+    world.get("/api/kv/a%2Fb").await.refused(404, "not-found");
+}
+
+#[tokio::test]
+async fn vw_03_what_cannot_be_stored_is_refused_with_a_reason() {
+    let world = World::new("").await;
+    world
+        .json("PUT", &format!("/api/kv/{}", "k".repeat(513)), "{\"value\":\"1\"}")
+        .await
+        .refused(400, "invalid-key");
+    world.json("PUT", "/api/kv/a%0Ab", "{\"value\":\"1\"}").await.refused(400, "invalid-key");
+    for ttl in ["0", "-1", "1e300"] {
+        let body = format!("{{\"value\":\"1\",\"ttl_sec\":{ttl}}}");
+        world.json("PUT", "/api/kv/a", &body).await.refused(400, "invalid-ttl");
+    }
+    world
+        .json("PUT", "/api/kv/a", "{\"value\":\"1\",\"ttl_sec\":1e12}")
+        .await
+        .refused(400, "invalid-argument");
+    for limit in ["0", "1001", "-1"] {
+        let code = if limit == "-1" { "invalid-query" } else { "invalid-limit" };
+        world.get(&format!("/api/kv?limit={limit}")).await.refused(400, code);
+    }
+    assert!(world.context.kv.get(&syncline_core::kv::Key::new("a").unwrap()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn vw_02_a_heartbeat_is_a_key_that_can_be_read_and_not_written() {
+    let world = World::new("").await;
+    world.json("POST", "/api/viewer", "{\"sessionId\":\"abc\"}").await;
+    let read = world.get("/api/kv/viewer:abc").await.value();
+    assert_eq!((read["key"].as_str(), read["value"].as_str()), (Some("viewer:abc"), Some("1")));
+    let ttl_ms = read["ttl_ms"].as_u64().unwrap();
+    assert!((59_000..=60_000).contains(&ttl_ms), "{ttl_ms}");
+    let listed = world.get("/api/kv?prefix=viewer:&limit=1").await.value();
+    assert_eq!(listed["entries"][0]["key"], "viewer:abc");
+    world.json("PUT", "/api/kv/viewer:x", "{\"value\":\"1\"}").await.refused(403, "read-only");
+    world.json("DELETE", "/api/kv/viewer:abc", "").await.refused(403, "read-only");
+    world.json("POST", "/api/viewer", "{\"sessionId\":\"abc\",\"bye\":true}").await;
+    world.get("/api/kv/viewer:abc").await.refused(404, "not-found");
+    assert_eq!(world.get("/api/kv?prefix=viewer:").await.value(), json!({ "entries": [] }));
+}

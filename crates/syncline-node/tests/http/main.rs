@@ -1,0 +1,11 @@
+//! The HTTP API without a socket: every rule of the door and every route, through the same router that serves.
+
+mod auth;
+mod door;
+mod events;
+mod guard;
+mod kv;
+mod pages;
+mod routes;
+mod viewer;
+mod world;
