@@ -89,8 +89,9 @@ export interface ViewerOptions {
   /** Where the WASM module is. Default: `syncline_wasm_bg.wasm` beside the worker script. */
   wasmUrl?: string | URL;
   /**
-   * Hears of every failure. A `ping-…` error is for information only: the next heartbeat is sent all the same, and so
-   * is a `wasm-load-failed` that is retryable. All others have ended the viewer, and `startViewer` may be called again.
+   * Hears of every failure. After `ping-failed` and `ping-refused` the next heartbeat is sent all the same, and a
+   * `wasm-load-failed` that is retryable is tried again after 30 seconds. All others have ended the viewer;
+   * `startViewer` may then be called again.
    *
    * Without a listener, failures that are not retryable go to the console as a warning.
    */
