@@ -4,9 +4,13 @@
 //! after a minute of suspend (Linux's `CLOCK_BOOTTIME`). `wall` is the time of day and may jump; it names minutes and
 //! dates records, and decides no time to live.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use syncline_core::time::Timestamp;
+
+/// A monotonic clock as a part that tests replace.
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The monotonic clock.
 pub(crate) fn now() -> Timestamp {

@@ -9,7 +9,7 @@ mod problem;
 mod reader;
 mod settings;
 
-pub use jobs::{Call, Job, Run};
+pub use jobs::{Call, Input, Job, Run};
 pub use problem::{Error, Place, Problem};
 pub use settings::{Limits, Log, LogFormat, Viewer};
 

@@ -12,7 +12,9 @@ pub mod metrics;
 mod body;
 mod door;
 mod events;
+mod gallery;
 mod health;
+mod jobs;
 mod kv;
 mod openapi;
 mod pages;
@@ -20,6 +22,7 @@ mod viewer;
 
 pub use error::Error;
 pub(crate) use events::Streams;
+pub use pages::has_browser_package;
 
 use std::sync::Arc;
 
@@ -77,6 +80,11 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(auth::session, auth::sign_in, auth::sign_out))
         .routes(routes!(events::events))
         .routes(routes!(viewer::summary, viewer::beat, viewer::preflight))
+        .routes(routes!(jobs::list))
+        .routes(routes!(jobs::history))
+        .routes(routes!(jobs::run))
+        .routes(routes!(gallery::list))
+        .routes(routes!(gallery::file))
         .routes(routes!(kv::list))
         .routes(routes!(kv::read, kv::write, kv::remove))
         .split_for_parts();

@@ -5,6 +5,8 @@
 //! - [`server`]: the accept loop; no connection sits for ever
 //! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
 //! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
+//! - [`schedule`]: jobs that run while somebody watches
+//! - [`gallery`]: the pictures that the built-in job makes
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
@@ -13,10 +15,12 @@
 
 pub mod config;
 pub mod events;
+pub mod gallery;
 pub mod http;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod schedule;
 pub mod secret;
 pub mod server;
 pub mod viewer;

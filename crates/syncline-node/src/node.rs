@@ -16,13 +16,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clock;
 use crate::config::Config;
 use crate::events::Bus;
+use crate::gallery::Gallery;
 use crate::http::auth::Auth;
 use crate::http::guard::Guard;
 use crate::http::metrics::Routes;
 use crate::http::{self, Streams};
 use crate::metrics::Registry;
+use crate::schedule::{Scheduler, Surroundings};
 use crate::server;
 use crate::viewer::Viewers;
 
@@ -99,6 +102,10 @@ pub struct Context {
     pub kv: Arc<dyn Kv>,
     /// Who is watching.
     pub viewer: Arc<Viewers>,
+    /// What runs when.
+    pub scheduler: Scheduler,
+    /// What the built-in job painted.
+    pub gallery: Gallery,
     /// What happens.
     pub events: Bus,
     /// What is counted.
@@ -119,7 +126,20 @@ impl Context {
         let registry = Registry::new();
         let (events, node) = (Bus::new(), NodeId::random());
         let kv = store.kv();
-        let viewer = Viewers::new(&config.viewer, node.clone(), Arc::clone(&kv), events.clone(), &registry);
+        let clock = Arc::new(clock::now);
+        let viewer =
+            Viewers::new(&config.viewer, node.clone(), Arc::clone(&kv), events.clone(), clock, &registry);
+        let viewer = Arc::new(viewer);
+        let gallery = Gallery::new(Arc::clone(&kv));
+        let around = Surroundings {
+            node: node.to_string(),
+            viewers: Arc::clone(&viewer),
+            store: store.schedule(),
+            kv: Arc::clone(&kv),
+            gallery: gallery.clone(),
+            events: events.clone(),
+            metrics: registry.clone(),
+        };
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
         let (openapi, routes) = http::description(&registry);
         Arc::new(Context {
@@ -127,7 +147,9 @@ impl Context {
             guard: Guard::new(&config, address),
             streams: Streams::new(config.limits.event_streams, &registry),
             kv_errors: registry.store_errors("kv"),
-            viewer: Arc::new(viewer),
+            scheduler: Scheduler::new(&config.jobs, &around),
+            viewer,
+            gallery,
             stop: CancellationToken::new(),
             config,
             node,
@@ -170,6 +192,7 @@ impl Node {
         let viewer = Arc::clone(&context.viewer);
         let viewer_halt = halt.clone();
         workers.spawn(async move { viewer.run(viewer_halt).await });
+        context.scheduler.start(&halt, &workers);
         workers.spawn(keep_house(Arc::clone(&context), halt.clone()));
         workers.close();
         let app = http::app(&context);

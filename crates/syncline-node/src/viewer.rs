@@ -32,10 +32,11 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use crate::clock::{self, Clock};
 use crate::config;
 use crate::events::Bus;
 use crate::metrics::Registry;
-use crate::{clock, node::NodeId};
+use crate::node::NodeId;
 use history::History;
 use newcomers::Newcomers;
 use others::Others;
@@ -98,11 +99,12 @@ pub struct Viewers {
     key: Key,
     kv: Arc<dyn Kv>,
     bus: Bus,
+    clock: Clock,
     room: Mutex<Room>,
     others: Mutex<Others>,
     history: Mutex<History>,
     /// The outcome of each attempt to store a report.
-    reports: watch::Sender<Report>,
+    reports: watch::Sender<Attempt>,
     report_wanted: Notify,
     news: Notify,
     occupied: watch::Sender<bool>,
@@ -122,19 +124,20 @@ struct Room {
     report_anyway: bool,
 }
 
+/// How an attempt to store a report went.
 #[derive(Debug, Clone, Copy, Default)]
-struct Report {
-    attempt: u64,
+struct Attempt {
     failed: bool,
 }
 
 impl Viewers {
-    /// An empty room.
-    pub fn new(
+    /// An empty room. `clock` is monotonic and decides every time to live.
+    pub(crate) fn new(
         config: &config::Viewer,
         node: NodeId,
         kv: Arc<dyn Kv>,
         bus: Bus,
+        clock: Clock,
         registry: &Registry,
     ) -> Viewers {
         let key = report_key(node.as_str()).expect("a node's id fits into a key");
@@ -144,6 +147,7 @@ impl Viewers {
             key,
             kv,
             bus,
+            clock,
             room: Mutex::new(Room {
                 roster: Roster::new(config.max_sessions, RandomState::new()),
                 pledge: Pledge::default(),
@@ -164,7 +168,7 @@ impl Viewers {
     /// A heartbeat from `address`. Nearly always an answer from memory; the first of a quiet time waits until the store
     /// has it too.
     pub async fn beat(&self, id: &SessionId, visible: bool, address: IpAddr) -> Result<(), Refused> {
-        let now = clock::now();
+        let now = self.now();
         let (new, changes, covered) = {
             let mut room = self.room();
             if room.roster.contains(now, id).is_none()
@@ -195,7 +199,7 @@ impl Viewers {
     pub fn bye(&self, id: &SessionId) {
         let change = {
             let mut room = self.room();
-            let change = room.roster.bye(clock::now(), id);
+            let change = room.roster.bye(self.now(), id);
             room.report_anyway |= change.is_some();
             change
         };
@@ -214,7 +218,7 @@ impl Viewers {
             Gate::Viewers => known.viewers > 0,
             Gate::VisibleViewers => known.visible > 0,
         };
-        let readable = decides(self.room().roster.counts(clock::now())) || self.read_others().await;
+        let readable = decides(self.room().roster.counts(self.now())) || self.read_others().await;
         let Snapshot { viewers, visible, .. } = self.snapshot();
         // What others promised stands, even if the store cannot be asked again.
         if readable || decides(Summary { viewers, visible }) {
@@ -231,7 +235,7 @@ impl Viewers {
 
     /// The viewers now, from memory.
     pub fn snapshot(&self) -> Snapshot {
-        let now = clock::now();
+        let now = self.now();
         let Summary { viewers, visible } = self.room().roster.counts(now);
         let own = NodeCount { node: self.node.to_string(), viewers, visible };
         let others = self.others();
@@ -249,19 +253,19 @@ impl Viewers {
 
     /// Sessions of this node whose id starts with `prefix`, with the time each has left.
     pub fn sessions(&self, prefix: &str, limit: usize) -> Vec<(SessionId, Duration)> {
-        self.room().roster.list(clock::now(), prefix, limit)
+        self.room().roster.list(self.now(), prefix, limit)
     }
 
     /// How much longer a session of this node lives.
     pub fn ttl_left(&self, id: &SessionId) -> Option<Duration> {
-        self.room().roster.contains(clock::now(), id)
+        self.room().roster.contains(self.now(), id)
     }
 
     /// Brings the gauges up to date, for a scrape.
     pub(crate) fn measure(&self) {
         let (counts, memory_bytes) = {
             let room = self.room();
-            (room.roster.counts(clock::now()), room.roster.memory_bytes())
+            (room.roster.counts(self.now()), room.roster.memory_bytes())
         };
         self.meters.sessions.set(counts.viewers as f64);
         self.meters.visible.set(counts.visible as f64);
@@ -285,34 +289,36 @@ impl Viewers {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut known = Snapshot::default();
-        for tick in 0_u64.. {
+        for tick in 0.. {
             ticks.tick().await;
-            if tick % OTHERS_EVERY_TICKS == 0 {
-                self.read_others().await;
-            }
-            let left = {
-                let mut room = self.room();
-                let left = room.roster.expire(clock::now()).is_some();
-                room.report_anyway |= left;
-                left
-            };
-            self.turn(!left && self.room().roster.has_active(clock::now()));
-            self.report_wanted.notify_one();
-            let snapshot = self.snapshot();
-            let sample_due = tick % SAMPLE_EVERY_TICKS == 0;
-            if sample_due {
-                let sample = Sample {
-                    at: clock::wall().as_ms(),
-                    viewers: snapshot.viewers,
-                    visible: snapshot.visible,
-                };
-                self.history.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
-            }
-            if sample_due || snapshot != known {
-                self.news.notify_one();
-            }
-            known = snapshot;
+            self.tick(tick, &mut known).await;
         }
+    }
+
+    async fn tick(&self, tick: u64, known: &mut Snapshot) {
+        if tick % OTHERS_EVERY_TICKS == 0 {
+            self.read_others().await;
+        }
+        let active = {
+            let mut room = self.room();
+            let now = self.now();
+            let vacated = room.roster.expire(now).is_some();
+            room.report_anyway |= vacated;
+            room.roster.has_active(now)
+        };
+        self.turn(active);
+        self.report_wanted.notify_one();
+        let snapshot = self.snapshot();
+        let sample_due = tick % SAMPLE_EVERY_TICKS == 0;
+        if sample_due {
+            let sample =
+                Sample { at: clock::wall().as_ms(), viewers: snapshot.viewers, visible: snapshot.visible };
+            self.history.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
+        }
+        if sample_due || snapshot != *known {
+            self.news.notify_one();
+        }
+        *known = snapshot;
     }
 
     async fn keep_reporting(&self) {
@@ -333,7 +339,7 @@ impl Viewers {
     }
 
     fn report_due(&self) -> bool {
-        let now = clock::now();
+        let now = self.now();
         let room = self.room();
         let newest = room.roster.watched_until(now).map_or(0, Timestamp::as_ms);
         let reported = room.reported_until.map_or(0, Timestamp::as_ms);
@@ -346,7 +352,7 @@ impl Viewers {
         let draft = {
             let mut guard = self.room();
             let room = &mut *guard;
-            let now = clock::now();
+            let now = self.now();
             room.report_anyway = false;
             room.reported_until = room.roster.watched_until(now);
             room.pledge.draft(now, &room.roster)
@@ -354,7 +360,7 @@ impl Viewers {
         let failure = self.put(draft).await.err();
         if let Some(error) = &failure {
             self.meters.store_errors.increment(1);
-            self.failed_at_ms.store(clock::now().as_ms(), Ordering::Relaxed);
+            self.failed_at_ms.store(self.now().as_ms(), Ordering::Relaxed);
             self.room().report_anyway = true;
             tracing::warn!(error, "viewers could not be reported to the store");
         } else {
@@ -362,7 +368,7 @@ impl Viewers {
             self.room().pledge.stored(draft);
         }
         let failed = failure.is_some();
-        self.reports.send_modify(|report| *report = Report { attempt: report.attempt + 1, failed });
+        self.reports.send_replace(Attempt { failed });
         !failed
     }
 
@@ -403,7 +409,7 @@ impl Viewers {
         let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv)).await;
         let failure = match read {
             Ok(Ok(reports)) => {
-                self.others().observe(clock::now(), &reports);
+                self.others().observe(self.now(), &reports);
                 return true;
             }
             Ok(Err(error)) => error.to_string(),
@@ -416,13 +422,17 @@ impl Viewers {
 
     /// Tells of a change when there is one, for all nodes together.
     fn turn(&self, active_here: bool) {
-        let occupied = active_here || self.others().total(clock::now()).viewers > 0;
+        let occupied = active_here || self.others().total(self.now()).viewers > 0;
         let changed = self.occupied.send_if_modified(|known| std::mem::replace(known, occupied) != occupied);
         if changed {
             let name = if occupied { "viewer.occupied" } else { "viewer.vacated" };
             tracing::info!(event = name, "viewers came or went");
             self.bus.publish(name, &self.snapshot());
         }
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {

@@ -4,6 +4,7 @@
 //! to run. Deciding whether a job runs is core's business, running it the scheduler's.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
@@ -46,8 +47,19 @@ pub struct Job {
     pub retries: u32,
     /// Whether it also runs at once when the first viewer arrives.
     pub on_arrival: bool,
+    /// What its result depends on: while this has not changed since the last success, a run is skipped.
+    pub input: Option<Input>,
     /// What it does.
     pub run: Run,
+}
+
+/// Something to look at before running.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A file.
+    File(PathBuf),
+    /// What an address answers.
+    Http(Url),
 }
 
 /// What a job does.
@@ -126,6 +138,7 @@ fn picture() -> Job {
         timeout: Duration::from_secs(30),
         retries: 0,
         on_arrival: false,
+        input: None,
         run: Run::Picture,
     }
 }
@@ -156,8 +169,21 @@ fn job(section: &Section<'_>, name: Option<&Found<&str>>) -> Option<Job> {
     let timeout = Duration::from_secs(section.integer("timeout_sec", 1..=3_600).unwrap_or(30));
     let retries = section.integer("retries", 0..=10).unwrap_or(0) as u32;
     let on_arrival = section.boolean("on_arrival").unwrap_or(false);
+    let input = section.text("input").and_then(|found| input(section, &found));
     let run = run(section);
-    Some(Job { name: name?, cron: cron?, gate: gate?, cost, timeout, retries, on_arrival, run: run? })
+    Some(Job { name: name?, cron: cron?, gate: gate?, cost, timeout, retries, on_arrival, input, run: run? })
+}
+
+/// An address if it looks like one, else a file.
+fn input(section: &Section<'_>, found: &Found<&str>) -> Option<Input> {
+    if found.value.is_empty() || found.value.contains('\0') {
+        section.wrong(found, "expected a file or an http or https address".to_owned());
+        return None;
+    }
+    match Url::parse(found.value) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Some(Input::Http(url)),
+        _ => Some(Input::File(found.value.into())),
+    }
 }
 
 fn job_name(section: &Section<'_>, name: &Found<&str>) -> Option<String> {

@@ -2,8 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::jobs::GATES;
-use super::{Config, Job, Place, Run};
+use super::{Config, Input, Job, Place, Run};
 use crate::secret::{REDACTED, redact_url};
 
 impl Display for Config {
@@ -58,12 +57,16 @@ fn fmt_job(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {
     writeln!(f, "\n[[jobs]]")?;
     setting(f, "name", job.name.as_str())?;
     setting(f, "cron", job.cron.as_str())?;
-    let gate = GATES.iter().find(|(_, gate)| *gate == job.gate).map_or("", |(word, _)| word);
-    setting(f, "gate", gate)?;
+    setting(f, "gate", job.gate.as_str())?;
     setting(f, "cost_usd", job.cost.as_usd())?;
     setting(f, "timeout_sec", job.timeout.as_secs() as i64)?;
     setting(f, "retries", i64::from(job.retries))?;
     setting(f, "on_arrival", job.on_arrival)?;
+    match &job.input {
+        None => {}
+        Some(Input::File(path)) => setting(f, "input", path.display().to_string())?,
+        Some(Input::Http(url)) => setting(f, "input", redact_url(url.as_str()))?,
+    }
     match &job.run {
         Run::Picture => setting(f, "run", "picture"),
         Run::Command { program, arguments } => {

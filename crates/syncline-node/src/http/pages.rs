@@ -34,6 +34,11 @@ struct Pages;
 #[folder = "$CARGO_MANIFEST_DIR/../../web/pkg"]
 struct Package;
 
+/// Whether this build can serve what pages need to count as viewers.
+pub fn has_browser_package() -> bool {
+    Package::get("syncline.js").is_some()
+}
+
 /// Whether `path` is a page, an asset or a part of the browser package.
 pub(crate) fn is_static(path: &str) -> bool {
     path.starts_with("/assets/") || path.starts_with("/pkg/") || PAGES.iter().any(|(page, _)| *page == path)

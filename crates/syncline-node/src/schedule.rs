@@ -1,0 +1,190 @@
+//! The schedule: jobs that run at their time, while somebody watches.
+//!
+//! Each job has a [`lane`]: one task that waits for the job's firings, asks core whether to run, competes with other nodes
+//! for the bucket and writes down what came of it. Lanes share nothing, so a job that hangs holds up no other. All
+//! rules are core's; this file is where lanes are started, asked and watched over.
+//!
+//! What holds: one run for each job and bucket whatever the number of nodes (the store's claim); a store that cannot be
+//! read costs at most one run per process and bucket; a run ends within its time-outs; the run of a node that died is
+//! marked as abandoned by whoever notices.
+
+mod call;
+mod command;
+mod input;
+mod lane;
+mod record;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncline_store::schedule::{self as store, Dead, Filter, Keep, Nodes, RunId};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock;
+use crate::config::Job;
+use crate::events::Bus;
+use crate::gallery::Gallery;
+use crate::metrics::Registry;
+use crate::viewer::Viewers;
+
+use lane::{Asked, Crew, Lane};
+pub use record::{JobView, RunView, TotalsView};
+
+/// How often dead nodes' runs and old history are looked for.
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
+
+/// Added to the longest a run can take before it counts as nobody's.
+const ABANDON_MARGIN: Duration = Duration::from_secs(30);
+
+/// Rows one round of housekeeping removes from a job's history at most.
+const TRIM_STEP: usize = 500;
+
+/// Runs asked for by hand that may wait for their lane.
+const ASKED_MAX: usize = 16;
+
+/// What the schedule needs from the node around it.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// This process's name among the nodes.
+    pub node: String,
+    /// Who is watching.
+    pub viewers: Arc<Viewers>,
+    /// Where claims and history are kept.
+    pub store: Arc<dyn store::Schedule>,
+    /// Where inputs' hashes are kept.
+    pub kv: Arc<dyn syncline_store::kv::Kv>,
+    /// Where pictures go.
+    pub gallery: Gallery,
+    /// Where decisions are announced.
+    pub events: Bus,
+    /// Where they are counted.
+    pub metrics: Registry,
+}
+
+/// The running schedule. Clones are the same one.
+#[derive(Clone)]
+pub struct Scheduler {
+    lanes: Arc<Vec<Seat>>,
+    store: Arc<dyn store::Schedule>,
+}
+
+/// A lane as seen from outside.
+struct Seat {
+    lane: Arc<Lane>,
+    asked: mpsc::Sender<Asked>,
+}
+
+/// Why a job could not be asked to run.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nothing is called that.
+    #[error("there is no job called {name:?}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// Too many have asked already.
+    #[error("{ASKED_MAX} runs of this job are waiting already")]
+    Busy,
+    /// The node is going down.
+    #[error("the node is stopping")]
+    Stopping,
+}
+
+impl Scheduler {
+    /// A lane for each job. Nothing runs before [`Scheduler::start`].
+    pub fn new(jobs: &[Job], around: &Surroundings) -> Scheduler {
+        let tools = work::Tools { client: call::client(), gallery: around.gallery.clone() };
+        let seats = jobs.iter().map(|job| {
+            let (asked, waiting) = mpsc::channel(ASKED_MAX);
+            Seat { lane: Arc::new(Lane::new(job.clone(), around.clone(), tools.clone(), waiting)), asked }
+        });
+        Scheduler { lanes: Arc::new(seats.collect()), store: Arc::clone(&around.store) }
+    }
+
+    /// Starts the lanes. They end when `stop` is cancelled; `tracker` waits for them and for runs under way.
+    pub fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
+        for Seat { lane, .. } in self.lanes.iter() {
+            let crew = Crew { stop: stop.clone(), tracker: tracker.clone() };
+            tracker.spawn(Arc::clone(lane).live(crew));
+        }
+        tracker.spawn(self.clone().keep_house(stop.clone()));
+    }
+
+    /// Every job with its last run and its totals.
+    pub async fn jobs(&self) -> Result<Vec<JobView>, syncline_store::Error> {
+        let mut views = Vec::with_capacity(self.lanes.len());
+        for Seat { lane, .. } in self.lanes.iter() {
+            let filter = Filter { job: Some(&lane.job.name), ..Filter::default() };
+            let last = self.store.history(filter, None, 1).await?.pop();
+            let totals = self.store.totals(Some(&lane.job.name)).await?;
+            views.push(JobView::new(&lane.job, lane.next_at(), lane.is_running(), last, &totals));
+        }
+        Ok(views)
+    }
+
+    /// A page of one job's history, newest first; `None` when there is no such job.
+    pub async fn history(
+        &self,
+        job: &str,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Option<Vec<RunView>>, syncline_store::Error> {
+        if self.seat(job).is_none() {
+            return Ok(None);
+        }
+        let filter = Filter { job: Some(job), ..Filter::default() };
+        let runs = self.store.history(filter, before.map(RunId), limit.min(store::HISTORY_MAX)).await?;
+        Ok(Some(runs.into_iter().map(RunView::from).collect()))
+    }
+
+    /// Asks for a run now, whoever watches. Answers with the run as it began, or with the skip if one is under way.
+    pub async fn run_now(&self, name: &str) -> Result<RunView, AskError> {
+        let seat = self.seat(name).ok_or_else(|| AskError::Unknown { name: name.to_owned() })?;
+        let (answer, answered) = oneshot::channel();
+        seat.asked.try_send(answer).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => AskError::Busy,
+            mpsc::error::TrySendError::Closed(_) => AskError::Stopping,
+        })?;
+        answered.await.map_err(|_| AskError::Stopping)
+    }
+
+    fn seat(&self, name: &str) -> Option<&Seat> {
+        self.lanes.iter().find(|seat| seat.lane.job.name == name)
+    }
+
+    async fn keep_house(self, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(HOUSEKEEPING_EVERY)).await.is_some() {
+            for Seat { lane, .. } in self.lanes.iter() {
+                if let Err(error) = self.tidy(lane).await {
+                    tracing::warn!(job = lane.job.name, %error, "a job's history could not be tidied");
+                }
+            }
+        }
+    }
+
+    /// A run older than every attempt and pause it could have made has nobody running it, on whatever node it began.
+    async fn tidy(&self, lane: &Lane) -> Result<(), syncline_store::Error> {
+        let Job { name, timeout, retries, .. } = &lane.job;
+        let longest = (*timeout + work::PAUSE_MAX) * (retries + 1) + ABANDON_MARGIN;
+        let stale = self
+            .store
+            .running(Some(name))
+            .await?
+            .into_iter()
+            .filter(|run| clock::wall().saturating_since(run.started_at) > longest);
+        let nodes: Vec<String> = stale.map(|run| run.node).collect();
+        if !nodes.is_empty() {
+            let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+            let dead = Dead { nodes: Nodes::Only(&nodes), older_than: longest };
+            for run in self.store.abandon(dead).await? {
+                lane.announce(RunView::from(run));
+            }
+        }
+        self.store.trim(name, Keep::default(), TRIM_STEP).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! A job that calls an address.
+//!
+//! One request an attempt. Success is a 2xx answer and nothing less: redirects are not followed, because a redirected
+//! POST turns into a GET that does nothing. The answer's beginning is kept for the history, the rest is not read.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use reqwest::redirect;
+
+use super::work::{Done, Failure, Occasion, beginning};
+use crate::config::Call;
+
+/// How much of an answer is read for the history.
+const ANSWER_MAX_BYTES: usize = 4 * 1024;
+
+/// How long a connection may take to come about, within the attempt's own time-out.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client for all calls of a node: connections to the same address are shared.
+pub(super) fn client() -> reqwest::Client {
+    // Whoever was first chose the same one.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder()
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("syncline/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .expect("a client with these settings can always be built")
+}
+
+/// Makes the call once.
+pub(super) async fn make(
+    client: &reqwest::Client,
+    call: &Call,
+    occasion: &Occasion,
+) -> Result<Done, Failure> {
+    let mut request = client
+        .request(call.method.clone(), call.url.clone())
+        .header("x-syncline-job", &occasion.job)
+        .header("x-syncline-bucket", occasion.bucket.to_string())
+        .header("x-syncline-viewers", occasion.viewers)
+        // The same for every attempt at one firing, so that a receiver can tell a repetition.
+        .header("idempotency-key", format!("{}/{}", occasion.job, occasion.bucket));
+    for (name, value) in &call.headers {
+        request = request.header(name, value.expose());
+    }
+    if let Some(body) = &call.body {
+        request = request.body(body.clone());
+    }
+    let response = request.send().await.map_err(|error| Failure::Unreachable(plain(&error)))?;
+    let status = response.status();
+    let answer = opening(response).await;
+    if status.is_success() {
+        Ok(Done { detail: format!("{} {}", status.as_u16(), beginning(&answer)).trim_end().to_owned() })
+    } else {
+        Err(Failure::Answered { status: status.as_u16(), answer: beginning(&answer) })
+    }
+}
+
+async fn opening(response: reqwest::Response) -> String {
+    let mut read = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(Ok(chunk)) = chunks.next().await {
+        let room = ANSWER_MAX_BYTES - read.len();
+        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if read.len() == ANSWER_MAX_BYTES {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&read).into_owned()
+}
+
+/// What went wrong without the address, whose query may hold a credential.
+fn plain(error: &reqwest::Error) -> String {
+    let kind = if error.is_timeout() {
+        "no answer in time"
+    } else if error.is_connect() {
+        "no connection"
+    } else {
+        "the call failed"
+    };
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    // The outermost message repeats the address; the innermost is the reason alone.
+    if std::ptr::addr_eq(cause, std::ptr::from_ref(error)) {
+        kind.to_owned()
+    } else {
+        format!("{kind}: {cause}")
+    }
+}

@@ -1,0 +1,287 @@
+//! One job's life in this process: wait, decide, compete, run, write down.
+//!
+//! A lane handles one firing after the other; the work itself runs beside it, so that firings during a long run are seen
+//! and skipped with a reason instead of piling up. The order of questions is core's: viewers, claim, input.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use syncline_core::schedule::{
+    self as rules, Bucket, Cost, Decision, Facts, Gate, Reason, Solo, Ticker, Trigger, Watch,
+};
+use syncline_core::time::Timestamp;
+use syncline_store::schedule::{Claim, Ending, Intent, Outcome, RunId};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::record::{Counts, RunView};
+use super::work::{Ended, Failure, Occasion, Tools};
+use super::{Surroundings, input};
+use crate::clock;
+use crate::config::Job;
+
+/// How long a bucket's lock key is kept.
+const LOCK_TTL: Duration = Duration::from_secs(55);
+
+/// How long a run under way may go on when the node stops.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// The longest a lane sleeps: a wall clock that was set is noticed within this time.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Where the answer to a request for a run goes.
+pub(super) type Asked = oneshot::Sender<RunView>;
+
+/// Where runs are started and when they are to end.
+#[derive(Clone)]
+pub(super) struct Crew {
+    pub(super) stop: CancellationToken,
+    pub(super) tracker: TaskTracker,
+}
+
+/// One job in this process.
+pub(super) struct Lane {
+    pub(super) job: Job,
+    around: Surroundings,
+    tools: Tools,
+    counts: Counts,
+    /// Runs asked for by hand; locked by [`Lane::live`] for as long as it lives.
+    asked: Mutex<mpsc::Receiver<Asked>>,
+    running: AtomicBool,
+    next_at_ms: AtomicU64,
+}
+
+/// A run that is to begin. `id` is `None` where the store could not be asked.
+struct Started {
+    id: Option<RunId>,
+    reason: Reason,
+    view: RunView,
+    occasion: Occasion,
+    hash: Option<String>,
+}
+
+impl Lane {
+    pub(super) fn new(job: Job, around: Surroundings, tools: Tools, asked: mpsc::Receiver<Asked>) -> Lane {
+        let counts = Counts::new(&around.metrics, &job.name);
+        let asked = Mutex::new(asked);
+        Lane {
+            job,
+            around,
+            tools,
+            counts,
+            asked,
+            running: AtomicBool::new(false),
+            next_at_ms: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// The next firing, for display.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        match self.next_at_ms.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some(Timestamp::from_ms(ms)),
+        }
+    }
+
+    /// Handles firings, arrivals and requests by hand until told to stop.
+    pub(super) async fn live(self: Arc<Self>, crew: Crew) {
+        let mut asked = self.asked.lock().await;
+        let mut ticker = Ticker::new(self.job.cron.clone(), clock::wall());
+        let mut solo = Solo::default();
+        let mut occupancy = self.around.viewers.occupancy();
+        loop {
+            let wall = clock::wall();
+            if let Some(bucket) = ticker.due(wall) {
+                self.fire(Trigger::Tick, bucket, &mut solo, &crew).await;
+                continue;
+            }
+            let next_at = ticker.next_at();
+            self.next_at_ms.store(next_at.map_or(0, Timestamp::as_ms), Ordering::Relaxed);
+            let pause = next_at.map_or(LOOK_AGAIN, |next_at| next_at.saturating_since(wall)).min(LOOK_AGAIN);
+            tokio::select! {
+                () = crew.stop.cancelled() => break,
+                () = tokio::time::sleep(pause) => {}
+                Some(answer) = asked.recv() => {
+                    let view = self.fire(Trigger::Hand, Bucket::second(wall), &mut solo, &crew).await;
+                    // Whoever asked may have gone; the run goes on.
+                    drop(answer.send(view));
+                }
+                Ok(()) = occupancy.changed(), if self.job.on_arrival => {
+                    let arrived = *occupancy.borrow_and_update();
+                    if let Some(bucket) = ticker.current(clock::wall()).filter(|_| arrived) {
+                        self.fire(Trigger::Arrival, bucket, &mut solo, &crew).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Announces what happened to `view`'s run.
+    pub(super) fn announce(&self, view: RunView) -> RunView {
+        self.around.events.publish("job", &view);
+        view
+    }
+
+    async fn fire(
+        self: &Arc<Self>,
+        trigger: Trigger,
+        bucket: Bucket,
+        solo: &mut Solo,
+        crew: &Crew,
+    ) -> RunView {
+        let watch = match self.job.gate {
+            // Nobody has to be asked who is watching.
+            Gate::Always if trigger == Trigger::Tick => Watch::NotConfigured,
+            _ => self.around.viewers.watch(self.job.gate).await,
+        };
+        if watch == Watch::Unreadable {
+            tracing::error!(job = self.job.name, %bucket, "viewers could not be read; the job runs as if somebody watched");
+        }
+        let facts = Facts { trigger, gate: self.job.gate, watch, running: self.is_running() };
+        let (decision, run) = self.claim(trigger, rules::decide(facts), bucket, solo).await;
+        let viewers = match watch {
+            Watch::Known { viewers, .. } => viewers,
+            Watch::Unreadable | Watch::NotConfigured => 0,
+        };
+        let occasion = Occasion { job: self.job.name.clone(), bucket, viewers };
+        let hash = if decision.runs() { self.input_hash(&occasion).await } else { None };
+        let decision = decision.compared(self.unchanged(hash.as_deref()).await);
+        let view = RunView::of(
+            &self.job,
+            &self.around.node,
+            run,
+            bucket,
+            decision.reason(),
+            self.cost(decision.reason()),
+        );
+        match decision {
+            Decision::Skip(reason) => self.skip(view, run, bucket, reason).await,
+            Decision::Run(reason) => {
+                self.counts.run(reason);
+                tracing::info!(job = self.job.name, %bucket, %reason, "a job runs");
+                self.running.store(true, Ordering::Release);
+                let started = Started { id: run, reason, view: view.clone(), occasion, hash };
+                self.announce(view.clone());
+                crew.tracker.spawn(Arc::clone(self).work(started, crew.stop.clone()));
+                view
+            }
+        }
+    }
+
+    /// Competes for the bucket where the decision so far is to run.
+    async fn claim(
+        &self,
+        trigger: Trigger,
+        decision: Decision,
+        bucket: Bucket,
+        solo: &mut Solo,
+    ) -> (Decision, Option<RunId>) {
+        let Decision::Run(reason) = decision else { return (decision, None) };
+        let intent = self.intent(reason);
+        if trigger == Trigger::Hand {
+            // It belongs to no bucket, so there is nothing to compete for; who asks gets a run, on record or not.
+            return (decision, self.counted(self.around.store.start(&intent).await));
+        }
+        let claim = self.counted(self.around.store.claim(&intent, bucket, LOCK_TTL).await);
+        let (claim, run) = match claim {
+            Some(Claim::Won { run_id }) => (rules::Claim::Won, Some(run_id)),
+            Some(Claim::Taken { .. }) => (rules::Claim::Taken, None),
+            None => (rules::Claim::Unreadable, None),
+        };
+        (decision.claimed(claim, bucket, solo), run)
+    }
+
+    /// Puts a skip on record, whether the bucket was claimed before or not.
+    async fn skip(&self, view: RunView, run: Option<RunId>, bucket: Bucket, reason: Reason) -> RunView {
+        self.counts.skip(reason, self.cost(reason));
+        tracing::info!(job = self.job.name, %bucket, "skipped: {}", reason.as_str().trim_start_matches("skip: "));
+        let recorded = match (run, reason) {
+            (Some(run), _) => {
+                let outcome = Outcome {
+                    ending: Ending::Skipped(reason),
+                    attempts: 0,
+                    detail: String::new(),
+                    cost: self.cost(reason),
+                };
+                self.counted(self.around.store.finish(run, &outcome).await).map(|_| run)
+            }
+            // The bucket's record is the other node's run.
+            (None, Reason::AnotherNode) => None,
+            (None, _) => {
+                self.counted(self.around.store.record_skip(&self.intent(reason), bucket).await).flatten()
+            }
+        };
+        self.announce(view.ended(recorded))
+    }
+
+    /// Does the work and writes down what came of it.
+    async fn work(self: Arc<Self>, started: Started, stop: CancellationToken) {
+        let began = clock::now();
+        let Ended { attempts, result } = tokio::select! {
+            ended = self.tools.run(&self.job, &started.occasion) => ended,
+            () = given_up(&stop) => Ended { attempts: 1, result: Err(Failure::Stopped) },
+        };
+        self.counts.took(clock::now().saturating_since(began), result.is_ok());
+        let (ending, detail) = match result {
+            Ok(done) => (Ending::Done, done.detail),
+            Err(failure) => {
+                tracing::error!(job = self.job.name, attempts, error = %failure, "a job failed");
+                (Ending::Failed, failure.to_string())
+            }
+        };
+        if let (Ending::Done, Some(hash)) = (ending, &started.hash) {
+            self.counted(input::remember(&*self.around.kv, &self.job.name, hash).await);
+        }
+        self.running.store(false, Ordering::Release);
+        let cost = self.cost(started.reason);
+        let outcome = Outcome { ending, attempts, detail, cost };
+        let recorded = match started.id {
+            Some(id) => self.counted(self.around.store.finish(id, &outcome).await).flatten(),
+            None => None,
+        };
+        self.announce(recorded.map_or_else(|| started.view.finished(&outcome), RunView::from));
+    }
+
+    async fn input_hash(&self, occasion: &Occasion) -> Option<String> {
+        input::hash(&self.job, &self.tools.client, occasion).await.unwrap_or_else(|error| {
+            // In doubt the input has changed.
+            tracing::warn!(job = self.job.name, %error, "a job's input could not be read");
+            None
+        })
+    }
+
+    async fn unchanged(&self, hash: Option<&str>) -> bool {
+        let Some(hash) = hash else { return false };
+        self.counted(input::is_remembered(&*self.around.kv, &self.job.name, hash).await).unwrap_or(false)
+    }
+
+    /// What the store answered; its failures are counted and logged here, and never stop the work.
+    fn counted<T>(&self, answer: Result<T, syncline_store::Error>) -> Option<T> {
+        answer
+            .inspect_err(|error| {
+                self.counts.store_error();
+                tracing::error!(job = self.job.name, %error, "the store did not answer the schedule");
+            })
+            .ok()
+    }
+
+    fn intent(&self, reason: Reason) -> Intent<'_> {
+        Intent { job: &self.job.name, node: &self.around.node, reason, cost: self.cost(reason) }
+    }
+
+    /// What a run costs or a skip saves; a skip that another pays for saves nothing.
+    fn cost(&self, reason: Reason) -> Cost {
+        if reason.runs() || reason.saves() { self.job.cost } else { Cost::default() }
+    }
+}
+
+async fn given_up(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(STOP_GRACE).await;
+}

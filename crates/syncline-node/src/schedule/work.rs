@@ -1,0 +1,128 @@
+//! Doing what a job is for: attempts, their time-outs and what came of them.
+//!
+//! Guarantees that an attempt ends within its time-out and leaves nothing running, and that whatever text comes back
+//! from outside is short and printable before it reaches history, log or page. Whether to run at all was decided before.
+
+use std::time::Duration;
+
+use syncline_core::retry;
+use syncline_core::schedule::Bucket;
+
+use super::{call, command};
+use crate::config::{Job, Run};
+use crate::gallery::{Gallery, Scene};
+
+/// The longest pause between two attempts.
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Longest text kept of one attempt.
+pub(super) const DETAIL_MAX_CHARS: usize = 300;
+
+/// What the work is told about the firing it belongs to.
+#[derive(Debug, Clone)]
+pub(super) struct Occasion {
+    pub(super) job: String,
+    pub(super) bucket: Bucket,
+    pub(super) viewers: u64,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) detail: String,
+}
+
+/// Why an attempt did not do it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("not done within {} s", .after.as_secs())]
+    TimedOut { after: Duration },
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("answered {status} {answer}")]
+    Answered { status: u16, answer: String },
+    #[error("cannot start {program}: {problem}")]
+    NotStarted { program: String, problem: String },
+    #[error("ended with {status}: {said}")]
+    Exited { status: String, said: String },
+    #[error("the node stopped before it was done")]
+    Stopped,
+    #[error("cannot keep the picture: {0}")]
+    Store(#[from] syncline_store::Error),
+}
+
+impl Failure {
+    /// Whether trying again can help. An answer that says the request itself is wrong will say so again.
+    fn retryable(&self) -> bool {
+        match self {
+            Failure::Answered { status, .. } => matches!(status, 408 | 425 | 429 | 500..),
+            Failure::NotStarted { .. } | Failure::Stopped => false,
+            Failure::TimedOut { .. }
+            | Failure::Unreachable(_)
+            | Failure::Exited { .. }
+            | Failure::Store(_) => true,
+        }
+    }
+}
+
+/// How a run ended and after how many attempts.
+pub(super) struct Ended {
+    pub(super) attempts: u32,
+    pub(super) result: Result<Done, Failure>,
+}
+
+/// What the work needs from the node.
+#[derive(Clone)]
+pub(super) struct Tools {
+    pub(super) client: reqwest::Client,
+    pub(super) gallery: Gallery,
+}
+
+impl Tools {
+    /// Runs `job`, trying again as often as it says.
+    pub(super) async fn run(&self, job: &Job, occasion: &Occasion) -> Ended {
+        let policy =
+            retry::Policy { max_attempts: job.retries + 1, max_delay: PAUSE_MAX, ..retry::Policy::default() };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let result = match tokio::time::timeout(job.timeout, self.attempt(job, occasion)).await {
+                Ok(result) => result,
+                Err(_) => Err(Failure::TimedOut { after: job.timeout }),
+            };
+            let Err(failure) = &result else { return Ended { attempts, result } };
+            let pause = policy.delay(attempts, rand::random()).filter(|_| failure.retryable());
+            let Some(pause) = pause else { return Ended { attempts, result } };
+            tracing::warn!(job = job.name, attempts, error = %failure, "a job's attempt failed and is tried again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn attempt(&self, job: &Job, occasion: &Occasion) -> Result<Done, Failure> {
+        match &job.run {
+            Run::Http(call) => call::make(&self.client, call, occasion).await,
+            Run::Command { program, arguments } => command::run(program, arguments, occasion).await,
+            Run::Picture => {
+                let scene = Scene::of(occasion.bucket, occasion.viewers);
+                let picture = self.gallery.add(scene, occasion.bucket).await?;
+                Ok(Done { detail: picture.object_key })
+            }
+        }
+    }
+}
+
+/// The beginning of a text from outside, on one line.
+pub(super) fn beginning(text: &str) -> String {
+    one_line(text.trim()).chars().take(DETAIL_MAX_CHARS).collect()
+}
+
+/// The end of a text from outside, on one line: a program says last what went wrong.
+pub(super) fn ending(text: &str) -> String {
+    let line = one_line(text.trim());
+    let excess = line.chars().count().saturating_sub(DETAIL_MAX_CHARS);
+    line.chars().skip(excess).collect()
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
