@@ -145,24 +145,21 @@ impl Gate {
 }
 
 impl Decision {
-    /// The next step: `bucket` has been claimed with this outcome. `solo` is this process's memory for this job.
+    /// The next step: `bucket` has been claimed with this outcome. `solo` is this process's own memory for this job.
     #[must_use]
     pub fn claimed(self, claim: Claim, bucket: Bucket, solo: &mut Solo) -> Self {
         let Self::Run(reason) = self else { return self };
-        // A bucket this process ran on its own word stays done when the store comes back within it.
-        let done = solo.ran.contains(&bucket);
+        let runs = match (claim, solo.fate_of(bucket)) {
+            (Claim::Taken, _) | (_, Some(Fate::Run)) => false,
+            // Of two claims by this process at once the loser may be heard of first.
+            (Claim::Won, _) => true,
+            (Claim::Unreadable | Claim::NotConfigured, known) => known.is_none(),
+        };
+        solo.note(bucket, if runs { Fate::Run } else { Fate::Left });
         match claim {
-            Claim::Taken => Reason::AnotherNode.into(),
-            Claim::Won | Claim::Unreadable | Claim::NotConfigured if done => Reason::AnotherNode.into(),
-            Claim::Won => self,
-            Claim::Unreadable => {
-                solo.remember(bucket);
-                Reason::StoreUnreadable.into()
-            }
-            Claim::NotConfigured => {
-                solo.remember(bucket);
-                reason.into()
-            }
+            _ if !runs => Reason::AnotherNode.into(),
+            Claim::Unreadable => Reason::StoreUnreadable.into(),
+            _ => reason.into(),
         }
     }
 
@@ -190,21 +187,41 @@ impl Decision {
     }
 }
 
-/// The buckets of one job that this process ran without the store's word, so that it runs none of them twice.
+/// What this process knows without the store: the buckets of one job that it ran or left to others.
+///
+/// The store may be silent when the same bucket comes up again, for a viewer who arrives after the tick, or speak again
+/// after this process ran the bucket on its own word. Neither is leave to run it twice.
 #[derive(Debug, Default)]
 pub struct Solo {
-    ran: VecDeque<Bucket>,
+    buckets: VecDeque<(Bucket, Fate)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Run,
+    Left,
 }
 
 impl Solo {
-    /// Buckets remembered: the 17 hours an every-minute job could be cut off from its store.
+    /// Buckets remembered: 17 hours of an every-minute job.
     pub const MAX: usize = 1_024;
 
-    fn remember(&mut self, bucket: Bucket) {
-        if self.ran.len() == Self::MAX {
-            self.ran.pop_front();
+    fn fate_of(&self, bucket: Bucket) -> Option<Fate> {
+        self.buckets.iter().rev().find(|(known, _)| *known == bucket).map(|(_, fate)| *fate)
+    }
+
+    /// Remembers what became of `bucket`; what was run stays run.
+    fn note(&mut self, bucket: Bucket, fate: Fate) {
+        match self.buckets.iter_mut().rev().find(|(known, _)| *known == bucket) {
+            Some((_, Fate::Run)) => {}
+            Some((_, known)) => *known = fate,
+            None => {
+                if self.buckets.len() == Self::MAX {
+                    self.buckets.pop_front();
+                }
+                self.buckets.push_back((bucket, fate));
+            }
         }
-        self.ran.push_back(bucket);
     }
 }
 
@@ -400,9 +417,14 @@ mod tests {
     fn vw_07_whoever_wins_the_bucket_runs() {
         let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
         assert_eq!(watched.claimed(Claim::Won, bucket(1), &mut solo).reason(), Reason::Watched);
-        assert_eq!(watched.claimed(Claim::Taken, bucket(1), &mut solo).reason(), Reason::AnotherNode);
+        assert_eq!(watched.claimed(Claim::Taken, bucket(2), &mut solo).reason(), Reason::AnotherNode);
         let nobody = decide(tick(Gate::Viewers, NOBODY));
-        assert_eq!(nobody.claimed(Claim::Taken, bucket(1), &mut solo).reason(), Reason::NoViewer);
+        assert_eq!(nobody.claimed(Claim::Taken, bucket(3), &mut solo).reason(), Reason::NoViewer);
+        // A skip is no attempt.
+        assert_eq!(
+            watched.claimed(Claim::Unreadable, bucket(3), &mut solo).reason(),
+            Reason::StoreUnreadable
+        );
     }
 
     #[test]
@@ -413,18 +435,40 @@ mod tests {
         assert_eq!(claimed(1, Claim::Unreadable), Reason::AnotherNode);
         // The store is back within the minute: still once.
         assert_eq!(claimed(1, Claim::Won), Reason::AnotherNode);
-        assert_eq!(claimed(2, Claim::Won), Reason::Watched);
         assert_eq!(claimed(3, Claim::NotConfigured), Reason::Watched);
         assert_eq!(claimed(3, Claim::NotConfigured), Reason::AnotherNode);
     }
 
+    /// The simulated world found this: the tick won the minute and ran, the store went away, a viewer arrived in
+    /// the same minute, and the claim that could not be read was taken for leave to run it again.
     #[test]
-    fn vw_07_the_memory_of_solo_runs_is_bounded() {
+    fn vw_07_a_bucket_settled_by_the_store_is_not_run_again_when_the_store_goes_silent() {
+        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
+        let mut claimed = |minute, claim| watched.claimed(claim, bucket(minute), &mut solo).reason();
+        assert_eq!(claimed(1, Claim::Won), Reason::Watched);
+        assert_eq!(claimed(1, Claim::Unreadable), Reason::AnotherNode);
+        assert_eq!(claimed(2, Claim::Taken), Reason::AnotherNode);
+        assert_eq!(claimed(2, Claim::Unreadable), Reason::AnotherNode);
+    }
+
+    /// The simulated world found this too: tick and arrival claimed the same minute at once, the arrival won, the
+    /// tick's defeat was heard of first, and nobody ran.
+    #[test]
+    fn vw_07_a_won_bucket_runs_though_another_claim_of_this_process_lost_it() {
+        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
+        let mut claimed = |claim| watched.claimed(claim, bucket(1), &mut solo).reason();
+        assert_eq!(claimed(Claim::Taken), Reason::AnotherNode);
+        assert_eq!(claimed(Claim::Won), Reason::Watched);
+        assert_eq!(claimed(Claim::Won), Reason::AnotherNode);
+    }
+
+    #[test]
+    fn vw_07_the_memory_of_buckets_is_bounded() {
         let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
         for minute in 0..3 * Solo::MAX as u64 {
             assert!(watched.claimed(Claim::Unreadable, bucket(minute), &mut solo).runs());
         }
-        assert_eq!(solo.ran.len(), Solo::MAX);
+        assert_eq!(solo.buckets.len(), Solo::MAX);
     }
 
     #[test]

@@ -20,8 +20,10 @@ use crate::time::Timestamp;
 /// Keys of reports begin with this; the writer's node id follows.
 pub const REPORT_PREFIX: &str = "viewers:";
 
-/// Time to live of a report in the store: longer than any promise, short enough that the dead are soon forgotten.
-pub const REPORT_TTL: Duration = Duration::from_secs(120);
+/// Time to live of a report in the store. Far longer than any promise, because it runs on the store's wall clock: only
+/// a jump ahead of ten minutes makes the store forget a report early, and then its writer notices
+/// ([`Pledge::found`]). Short enough that a node which restarts in a loop leaves few reports behind.
+pub const REPORT_TTL: Duration = Duration::from_secs(600);
 
 /// A node writes at least this often, so that the others know it and its headcount.
 pub const REPORT_EVERY: Duration = Duration::from_secs(20);
@@ -67,6 +69,7 @@ pub struct Draft {
 
 #[derive(Debug, Clone, Copy)]
 struct Promise {
+    seq: u64,
     made_at: Timestamp,
     watched_until: Option<Timestamp>,
     visible_until: Option<Timestamp>,
@@ -95,6 +98,7 @@ impl Pledge {
     pub fn draft<S: BuildHasher>(&mut self, now: Timestamp, roster: &Roster<S>) -> Draft {
         self.seq += 1;
         let promise = Promise {
+            seq: self.seq,
             made_at: now,
             watched_until: roster.watched_until(now).map(|until| until + SLACK),
             visible_until: roster.visible_until(now).map(|until| until + SLACK),
@@ -112,8 +116,22 @@ impl Pledge {
 
     /// The store has confirmed `draft`.
     pub fn stored(&mut self, draft: Draft) {
-        if self.stored.is_none_or(|stored| stored.made_at <= draft.promise.made_at) {
+        if self.stored.is_none_or(|stored| stored.seq < draft.promise.seq) {
             self.stored = Some(draft.promise);
+        }
+    }
+
+    /// The number of the stored report, zero for none: to be noted before a reading of the store.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.stored.map_or(0, |promise| promise.seq)
+    }
+
+    /// A reading begun when [`number`](Self::number) was `asked` found this node's own report with number `found`, or
+    /// none. A report that was lost in the store, or overwritten by an older one that came late, no longer counts.
+    pub fn found(&mut self, asked: u64, found: Option<u64>) {
+        if found.unwrap_or(0) < asked {
+            self.stored = None;
         }
     }
 }
@@ -168,6 +186,24 @@ mod tests {
         // Confirmed late, the first draft does not shrink what the second promised.
         pledge.stored(lost);
         assert!(pledge.covers(at(1), &roster));
+    }
+
+    #[test]
+    fn vw_23_a_report_lost_in_the_store_is_written_again() {
+        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
+        beat(&mut roster, 0, true);
+        publish(&mut pledge, 0, &roster);
+        publish(&mut pledge, 1, &roster);
+        assert_eq!(pledge.number(), 2);
+        pledge.found(2, Some(2));
+        // A reading that was under way when the second was stored may still show the first.
+        pledge.found(1, Some(1));
+        assert!(pledge.covers(at(1), &roster));
+        pledge.found(2, Some(1));
+        assert!(!pledge.covers(at(1), &roster));
+        publish(&mut pledge, 2, &roster);
+        pledge.found(3, None);
+        assert!(!pledge.covers(at(2), &roster));
     }
 
     #[test]
