@@ -11,6 +11,7 @@
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 
 pub mod kv;
+pub mod queue;
 pub mod retry;
 #[cfg(feature = "schedule")]
 pub mod schedule;

@@ -22,6 +22,7 @@
 //! result is and how large it may be.
 
 mod answer;
+mod chain;
 mod kind;
 mod order;
 mod pace;
@@ -34,12 +35,12 @@ pub mod retry_after;
 mod settings;
 mod slots;
 
-pub use answer::{Answer, Outcome, Settled, Signal};
+pub use answer::{Answer, Outcome, REASON_MAX_BYTES, Settled, Signal};
 pub use kind::{Kind, Move, Standing};
-pub use order::{Enqueued, Full, Limits, Queue, Run};
+pub use order::{Enqueued, Full, Limits, Queue, Run, RunId};
 pub use pace::{Breaker, Call, Pace, Pause, PauseReason};
-pub use paced::{Paced, Start, Status, Step};
+pub use paced::{Paced, Setup, Start, Status, Step};
 pub use pacer::{Clock, Pacer, Permit, Wait, Why};
 pub use progress::{Counts, Meter, Progress};
 pub use record::{BadRecord, Change, Place, Record};
-pub use settings::{InvalidSettings, Settings};
+pub use settings::{CONCURRENCY_MAX, InvalidSettings, PAUSE_MAX, SPAN_MAX, Settings};

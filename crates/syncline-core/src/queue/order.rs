@@ -1,0 +1,377 @@
+//! The queue itself: distinct keys in order, and a result per key.
+//!
+//! The line is what runs, followed by what waits. "Right after the head" is behind whatever runs, or behind the
+//! first that waits when nothing does, so nothing is ever put in front of work that has begun. Keys are held once and
+//! linked into the list of the place they are in: everything takes constant time, but for retries, which are
+//! ordered by due time in O(log n).
+//!
+//! **Nobody starves.** Keys put right after the head overtake the others, but after
+//! [`max_overtakes`](Limits::max_overtakes) starts in a row that overtook an older key, the key that has been in
+//! line longest goes next. So a key with `a` older keys in line starts within `(a + 1) * (max_overtakes + 1)`
+//! starts, whatever is enqueued meanwhile. A key that comes back for a retry has its age counted anew.
+//!
+//! Time enters only as the due time of a retry; pacing is the [`Pacer`](super::Pacer)'s.
+
+#[cfg(test)]
+mod cost;
+mod keep;
+mod lists;
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use keep::Journal;
+use lists::{Due, Spot};
+
+use super::answer::bounded;
+use super::chain::{By, Chain};
+use super::slots::Slots;
+use super::{Counts, Kind, Move, Outcome, Place, Record, Settled};
+use crate::time::Timestamp;
+
+/// How much a queue holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Keys that wait, run, are to be retried or are dead. Beyond it, enqueuing is refused: none of these may be lost.
+    pub max_keys: u32,
+    /// Results kept; beyond it the oldest goes.
+    pub max_results: u32,
+    /// Starts in a row that may overtake an older key.
+    pub max_overtakes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_keys: 1_000_000, max_results: 1_000_000, max_overtakes: 32 }
+    }
+}
+
+/// What became of the keys of one [`Queue::enqueue`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Enqueued {
+    /// Newly in line.
+    pub added: usize,
+    /// Were in line and moved up.
+    pub moved: usize,
+    /// Are running and will run once more.
+    pub again: usize,
+    /// Were where they should be.
+    pub ignored: usize,
+}
+
+/// The queue cannot take these keys; it took none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the queue holds {held} keys and would take {asked} more; {limit} is the most")]
+pub struct Full {
+    /// Keys it holds.
+    pub held: usize,
+    /// Keys that would be new, each repetition counted.
+    pub asked: usize,
+    /// [`Limits::max_keys`].
+    pub limit: u32,
+}
+
+/// A key that has just begun to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run<'a, K> {
+    /// The key.
+    pub key: &'a K,
+    /// Which run this is since it was enqueued, counted from 1.
+    pub attempt: u32,
+    /// For [`Queue::settle_run`].
+    pub id: RunId,
+}
+
+/// One run of one key. It means nothing once that run is over, even if the same key runs again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunId {
+    slot: u32,
+    rank: i64,
+}
+
+/// Distinct keys in order, and a result per key.
+///
+/// `S` hashes the keys. Where they come from outside it must be keyed with a secret; [`RandomState`] is. Nothing
+/// that can be observed depends on it.
+#[derive(Debug)]
+pub struct Queue<K, R, S = RandomState> {
+    limits: Limits,
+    slots: Slots<K, Entry<R>, S>,
+    waiting: Chain,
+    /// The waiting ones again, longest in line first.
+    ages: Chain,
+    running: Chain,
+    retrying: BTreeMap<Due, u32>,
+    /// Done and failed, oldest first.
+    settled: Chain,
+    /// How many of the settled are failed.
+    failed: usize,
+    dead: Chain,
+    /// The next rank at the back, of any list: it only grows.
+    back: i64,
+    /// Starts in a row that overtook an older key.
+    overtakes: u32,
+    journal: Journal<K>,
+}
+
+#[derive(Debug)]
+struct Entry<R> {
+    place: Place<R>,
+    rank: i64,
+    since: i64,
+    attempts: u32,
+    priority: bool,
+    /// It is in the journal's list already.
+    noted: bool,
+}
+
+impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(limits: Limits, hasher: S) -> Self {
+        Self {
+            limits,
+            slots: Slots::new(hasher),
+            waiting: Chain::new(By::Rank),
+            ages: Chain::new(By::Age),
+            running: Chain::new(By::Rank),
+            retrying: BTreeMap::new(),
+            settled: Chain::new(By::Rank),
+            failed: 0,
+            dead: Chain::new(By::Rank),
+            back: 0,
+            overtakes: 0,
+            journal: Journal::closed(),
+        }
+    }
+
+    /// Puts `keys` into the line as `kind` says, keeping their order. All or none: a queue that cannot hold them
+    /// stays as it was.
+    pub fn enqueue(&mut self, kind: Kind, keys: Vec<K>) -> Result<Enqueued, Full> {
+        self.check_room(kind, &keys)?;
+        let (mut told, mut express, count) = (Enqueued::default(), None, keys.len());
+        for key in keys {
+            let found = self.slots.find(&key);
+            match kind.decide(self.standing_of(found)) {
+                Move::Ignore => told.ignored += 1,
+                Move::RunAgain => {
+                    let slot = found.expect("a running key is known");
+                    self.slots.entry_mut(slot).place = Place::Running { again: true };
+                    self.note(slot);
+                    told.again += 1;
+                }
+                Move::Append => {
+                    let slot = self.line_up(found, key, Spot::Back);
+                    self.start_over(slot);
+                    told.added += 1;
+                }
+                Move::Express => {
+                    let express = express.get_or_insert_with(|| self.make_room(count));
+                    match found {
+                        Some(slot) if express.has(self.slots.entry(slot)) => {
+                            told.ignored += 1;
+                            continue;
+                        }
+                        Some(slot) if self.is_waiting(slot) => told.moved += 1,
+                        _ => told.added += 1,
+                    }
+                    let slot = self.line_up(found, key, express.spot());
+                    express.taken_by(slot);
+                    self.slots.entry_mut(slot).priority |= kind == Kind::Priority;
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// Brings every key whose retry is due at `now` back, right after the head; tells how many.
+    pub fn enqueue_due(&mut self, now: Timestamp) -> usize {
+        let is_due = |(due, _): &(&Due, &u32)| due.at <= now;
+        let due: Vec<u32> = self.retrying.iter().take_while(is_due).map(|(_, &slot)| slot).collect();
+        if !due.is_empty() {
+            let mut express = self.make_room(due.len());
+            for &slot in &due {
+                self.wait(slot, express.spot());
+                express.taken_by(slot);
+            }
+        }
+        due.len()
+    }
+
+    /// When the next retry is due.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.retrying.first_key_value().map(|(due, _)| due.at)
+    }
+
+    /// Begins to run the next key in line, if one waits.
+    pub fn start(&mut self) -> Option<Run<'_, K>> {
+        let first = self.waiting.first()?;
+        let oldest = self.ages.first().expect("each waiting key has an age");
+        let slot = if first == oldest || self.overtakes >= self.limits.max_overtakes {
+            self.overtakes = 0;
+            oldest
+        } else {
+            self.overtakes += 1;
+            first
+        };
+        self.leave_line(slot, Place::Running { again: false });
+        let entry = self.slots.entry_mut(slot);
+        entry.attempts = entry.attempts.saturating_add(1);
+        let (attempt, id) = (entry.attempts, RunId { slot, rank: entry.rank });
+        Some(Run { key: self.slots.key(slot), attempt, id })
+    }
+
+    /// Ends keys with these outcomes. Kept only for keys in line, running or waiting; tells how many those were.
+    pub fn dequeue(&mut self, outcomes: impl IntoIterator<Item = (K, Outcome<R>)>) -> usize {
+        outcomes.into_iter().filter_map(|(key, outcome)| self.settle(&key, outcome)).count()
+    }
+
+    /// Ends one key with `outcome`, unless it is not in line.
+    pub fn settle<Q>(&mut self, key: &Q, outcome: Outcome<R>) -> Option<Settled>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let slot = self.slots.find(key)?;
+        let in_line = matches!(self.slots.entry(slot).place, Place::Waiting | Place::Running { .. });
+        in_line.then(|| self.settle_slot(slot, outcome))
+    }
+
+    /// Ends one run with `outcome`, unless it is over.
+    pub fn settle_run(&mut self, id: RunId, outcome: Outcome<R>) -> Option<Settled> {
+        self.run(id)?;
+        Some(self.settle_slot(id.slot, outcome))
+    }
+
+    /// The key of a run and which attempt it is, unless it is over.
+    #[must_use]
+    pub fn run(&self, id: RunId) -> Option<Run<'_, K>> {
+        let (key, entry) = self.slots.content(id.slot)?;
+        let same = entry.rank == id.rank && matches!(entry.place, Place::Running { .. });
+        same.then_some(Run { key, attempt: entry.attempts, id })
+    }
+
+    /// Puts a running key whose run was lost first in line again; false if it does not run.
+    pub fn release<Q>(&mut self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let Some(slot) = self.slots.find(key) else { return false };
+        let runs = matches!(self.slots.entry(slot).place, Place::Running { .. });
+        if runs {
+            let rank = self.front() - 1;
+            self.wait(slot, Spot::Behind { before: None, rank });
+        }
+        runs
+    }
+
+    /// Gives a dead key all its attempts once more: right after the head if it came as priority, else at the
+    /// tail. False if it is not dead.
+    pub fn revive<Q>(&mut self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let Some(slot) = self.slots.find(key) else { return false };
+        let entry = self.slots.entry_mut(slot);
+        if !matches!(entry.place, Place::Dead(_)) {
+            return false;
+        }
+        entry.attempts = 0;
+        let spot = if entry.priority { self.make_room(1).spot() } else { Spot::Back };
+        self.wait(slot, spot);
+        true
+    }
+
+    /// Forgets a key, wherever it is; a result that comes for it later is not kept. Tells where it was.
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<Place<R>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let slot = self.slots.find(key)?;
+        Some(self.forget(slot))
+    }
+
+    fn settle_slot(&mut self, slot: u32, outcome: Outcome<R>) -> Settled {
+        let again = matches!(self.slots.entry(slot).place, Place::Running { again: true });
+        // A retry starts after `again` was asked for, so it is the one more run.
+        if again && !matches!(outcome, Outcome::Retrying { .. }) {
+            self.wait(slot, Spot::Back);
+            self.start_over(slot);
+            return Settled::Again;
+        }
+        let (place, settled) = match outcome {
+            Outcome::Done(result) => (Place::Done(result), Settled::Done),
+            Outcome::Failed(reason) => (Place::Failed(bounded(reason)), Settled::Failed),
+            Outcome::Retrying { due } => (Place::Retrying { due }, Settled::Retrying { due }),
+            Outcome::Dead(reason) => (Place::Dead(bounded(reason)), Settled::Dead),
+        };
+        self.leave_line(slot, place);
+        self.drop_old_results();
+        settled
+    }
+}
+
+/// Questions.
+impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
+    /// How many keys are where.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            waiting: self.waiting.len(),
+            running: self.running.len(),
+            retrying: self.retrying.len(),
+            done: self.settled.len() - self.failed,
+            failed: self.failed,
+            dead: self.dead.len(),
+        }
+    }
+
+    /// All that is known of a key.
+    pub fn record<Q>(&self, key: &Q) -> Option<Record<&K, &Place<R>>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.slots.find(key).map(|slot| self.record_at(slot))
+    }
+
+    /// The line: what runs, in order of start, then what waits, in order.
+    pub fn line(&self) -> impl Iterator<Item = Record<&K, &Place<R>>> {
+        self.running.iter(&self.slots).chain(self.waiting.iter(&self.slots)).map(|slot| self.record_at(slot))
+    }
+
+    /// What comes back later, soonest first.
+    pub fn retrying(&self) -> impl Iterator<Item = Record<&K, &Place<R>>> {
+        self.retrying.values().map(|&slot| self.record_at(slot))
+    }
+
+    /// The results, empty ones too, newest first.
+    pub fn results(&self) -> impl Iterator<Item = Record<&K, &Place<R>>> {
+        self.settled.iter_back(&self.slots).map(|slot| self.record_at(slot))
+    }
+
+    /// The dead list, newest first.
+    pub fn dead(&self) -> impl Iterator<Item = Record<&K, &Place<R>>> {
+        self.dead.iter_back(&self.slots).map(|slot| self.record_at(slot))
+    }
+
+    fn record_at(&self, slot: u32) -> Record<&K, &Place<R>> {
+        record(self.slots.key(slot), self.slots.entry(slot))
+    }
+}
+
+fn record<'a, K, R>(key: &'a K, entry: &'a Entry<R>) -> Record<&'a K, &'a Place<R>> {
+    Record {
+        key,
+        place: &entry.place,
+        rank: entry.rank,
+        since: entry.since,
+        attempts: entry.attempts,
+        priority: entry.priority,
+    }
+}

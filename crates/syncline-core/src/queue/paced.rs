@@ -1,0 +1,301 @@
+//! A queue with its pace: what to call next, and when.
+//!
+//! Driven from outside: [`poll`](Paced::poll) until it says to wait, make the calls it starts, tell
+//! [`settle`](Paced::settle) how they ended, poll again then or at the named time. Several may call into it through
+//! a lock; it does no I/O and waits for nobody.
+//!
+//! It owns its pace alone. To keep it, write [`drain_changes`](Paced::drain_changes) and [`pace`](Paced::pace) in one
+//! transaction after each step, before acting on it; [`Paced::restore`] goes on from there.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use super::{
+    Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Kind, Limits, Meter, Outcome, Pace, Pacer,
+    PauseReason, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
+};
+use crate::time::Timestamp;
+
+/// What a paced queue is made with.
+#[derive(Debug, Clone)]
+pub struct Setup<S = RandomState> {
+    /// The pace; should have passed [`Settings::check`].
+    pub settings: Settings,
+    /// The bounds.
+    pub limits: Limits,
+    /// Hashes the keys; see [`Queue`].
+    pub hasher: S,
+    /// Where the jitter comes from: any number, best a random one.
+    pub seed: u64,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step<K> {
+    /// Make this call.
+    Start(Start<K>),
+    /// Nothing was heard of this key's call for so long that its slot was freed.
+    Lost {
+        /// The key.
+        key: K,
+        /// The call. What it may still bring is not kept.
+        call: u64,
+        /// What became of the key.
+        settled: Settled,
+    },
+    /// Nothing. Poll again then, or when something is enqueued or ends; `None`: only then.
+    Wait(Option<Timestamp>),
+}
+
+/// A call to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start<K> {
+    /// For what.
+    pub key: K,
+    /// The call's id, for [`Paced::settle`].
+    pub call: u64,
+    /// Which attempt it is, counted from 1.
+    pub attempt: u32,
+    /// It must have ended or been renewed by then. A caller that wakes up later must not begin it at all.
+    pub deadline: Timestamp,
+}
+
+/// A queue for people to look at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Status {
+    /// Depth, what runs, what ended, how long it will take.
+    pub progress: Progress,
+    /// When the next call starts, if that depends on time alone.
+    pub next_call_at: Option<Timestamp>,
+    /// When the next retry is due.
+    pub next_retry_at: Option<Timestamp>,
+    /// Until when nobody calls, and why.
+    pub paused: Option<(Timestamp, PauseReason)>,
+    /// What the next call waits for, when one would be there.
+    pub waits_for: Option<Why>,
+    /// Whether the API is well.
+    pub breaker: Breaker,
+}
+
+/// A queue with its pace.
+#[derive(Debug)]
+pub struct Paced<K, R, S = RandomState> {
+    queue: Queue<K, R, S>,
+    pacer: Pacer,
+    /// Whose the calls in flight are.
+    calls: BTreeMap<u64, RunId>,
+    meter: Meter,
+    random: Random,
+}
+
+impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
+    /// An empty queue for an API that nobody has called yet. Nothing of it is kept.
+    #[must_use]
+    pub fn new(setup: Setup<S>, now: Timestamp) -> Self {
+        let queue = Queue::new(setup.limits, setup.hasher);
+        Self {
+            meter: Meter::new(now, queue.counts()),
+            queue,
+            pacer: Pacer::new(setup.settings),
+            calls: BTreeMap::new(),
+            random: Random(setup.seed),
+        }
+    }
+
+    /// A queue as it was kept, and keeps being: changes are there to drain from the start.
+    ///
+    /// What ran when the former process ended is first in line again, or dead if that was its last attempt; what was
+    /// to come back does so after its full delay; a `pace` that cannot be read (`None`) means one interval of rest.
+    pub fn restore(
+        setup: Setup<S>,
+        clock: Clock,
+        records: impl IntoIterator<Item = Record<K, Place<R>>>,
+        pace: Option<Pace>,
+    ) -> Result<Self, BadRecord> {
+        let Setup { settings, limits, hasher, seed } = setup;
+        let mut random = Random(seed);
+        let on_this_clock = records.into_iter().map(|mut record| {
+            if let Place::Retrying { due } = &mut record.place {
+                let delay = settings.delay(record.attempts, random.draw());
+                *due = clock.now + delay.unwrap_or(settings.retry_delay);
+            }
+            record
+        });
+        let mut queue = Queue::restore(limits, hasher, on_this_clock)?;
+        queue.keep_changes();
+        let mut pacer = Pacer::new(settings);
+        pacer.adopt(clock, pace);
+        pacer.lose_all(clock.now);
+        let meter = Meter::new(clock.now, queue.counts());
+        let mut paced = Self { queue, pacer, calls: BTreeMap::new(), meter, random };
+        paced.recover(clock.now);
+        Ok(paced)
+    }
+
+    /// Puts keys into the line; see [`Queue::enqueue`].
+    pub fn enqueue(&mut self, kind: Kind, keys: Vec<K>) -> Result<Enqueued, Full> {
+        self.queue.enqueue(kind, keys)
+    }
+
+    /// What to do now. Ask until it says to wait.
+    pub fn poll(&mut self, clock: Clock) -> Step<K> {
+        while let Some(call) = self.pacer.lose(clock.now) {
+            let answer = Answer::Broken { reason: "no answer in time".to_owned(), retry: true };
+            if let Some((key, settled)) = self.answered(clock.now, call, answer) {
+                return Step::Lost { key, call, settled };
+            }
+        }
+        self.queue.enqueue_due(clock.now);
+        if self.queue.counts().waiting == 0 {
+            return Step::Wait(earlier(self.queue.next_due(), self.pacer.next_loss_at()));
+        }
+        match self.pacer.start(clock.now) {
+            Err(wait) => Step::Wait(earlier(Some(wait.until), self.pacer.next_loss_at())),
+            Ok(permit) => {
+                let run = self.queue.start().expect("somebody waits");
+                let (key, attempt) = (run.key.clone(), run.attempt);
+                self.calls.insert(permit.call, run.id);
+                Step::Start(Start { key, call: permit.call, attempt, deadline: permit.deadline })
+            }
+        }
+    }
+
+    /// A call ended. Tells whose it was and what became of the key; `None` if the answer is not wanted any more,
+    /// because the call was given up as lost or its key removed.
+    pub fn settle(&mut self, clock: Clock, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
+        self.pacer.end(clock, call, answer.signal(), self.random.draw());
+        self.answered(clock.now, call, answer)
+    }
+
+    /// Ends keys by results that came from elsewhere; see [`Queue::dequeue`]. A call under way for such a key goes
+    /// on, but nobody wants its answer.
+    pub fn dequeue(&mut self, now: Timestamp, outcomes: impl IntoIterator<Item = (K, Outcome<R>)>) -> usize {
+        let mut kept = 0;
+        for (key, outcome) in outcomes {
+            if let Some(settled) = self.queue.settle(&key, outcome) {
+                self.count(now, settled);
+                kept += 1;
+            }
+        }
+        kept
+    }
+
+    /// A call goes on: its new deadline, or `None` if it was given up as lost.
+    pub fn renew(&mut self, now: Timestamp, call: u64) -> Option<Timestamp> {
+        self.pacer.renew(now, call)
+    }
+
+    /// Gives a dead key all its attempts once more; false if it is not dead.
+    pub fn revive<Q>(&mut self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.queue.revive(key)
+    }
+
+    /// Forgets a key, wherever it is. If it runs, the call goes on but nobody wants its answer.
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<Place<R>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.queue.remove(key)
+    }
+
+    /// The queue, to look into.
+    #[must_use]
+    pub const fn queue(&self) -> &Queue<K, R, S> {
+        &self.queue
+    }
+
+    /// The pace, to keep. Its version tells whether it has changed.
+    #[must_use]
+    pub const fn pace(&self) -> &Pace {
+        self.pacer.pace()
+    }
+
+    /// The rows to write; see [`Queue::drain_changes`].
+    pub fn drain_changes(&mut self, visit: impl FnMut(Change<'_, K, R>)) {
+        self.queue.drain_changes(visit);
+    }
+
+    /// How it looks at `now`.
+    #[must_use]
+    pub fn status(&self, now: Timestamp) -> Status {
+        let counts = self.queue.counts();
+        let next_retry_at = self.queue.next_due();
+        let wanted_at = if counts.waiting > 0 { Some(now) } else { next_retry_at };
+        let wait = wanted_at.and_then(|wanted_at| self.pacer.ready(wanted_at.max(now)).err());
+        let next_call_at = match wait {
+            None => wanted_at,
+            // When these are over depends on a call, not on time.
+            Some(wait) if matches!(wait.why, Why::Busy | Why::Probing) => None,
+            Some(wait) => Some(wait.until),
+        };
+        Status {
+            progress: self.meter.progress(now, counts),
+            next_call_at,
+            next_retry_at,
+            paused: self.pacer.paused(now),
+            waits_for: wait.map(|wait| wait.why),
+            breaker: self.pacer.pace().breaker,
+        }
+    }
+
+    /// Ends the run that a call was made for, unless it is over already.
+    fn answered(&mut self, now: Timestamp, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
+        let run = self.queue.run(self.calls.remove(&call)?)?;
+        let (key, id) = (run.key.clone(), run.id);
+        let outcome = self.pacer.settings().judge(answer, run.attempt, now, self.random.draw());
+        let settled = self.queue.settle_run(id, outcome)?;
+        self.count(now, settled);
+        Some((key, settled))
+    }
+
+    fn count(&mut self, now: Timestamp, settled: Settled) {
+        match settled {
+            Settled::Done => self.meter.done(now),
+            Settled::Failed => self.meter.failed(now),
+            Settled::Dead => self.meter.dead(now),
+            Settled::Retrying { .. } | Settled::Again => {}
+        }
+    }
+
+    /// Takes up what ran in a former process.
+    fn recover(&mut self, now: Timestamp) {
+        let runs = |record: &Record<&K, &Place<R>>| matches!(record.place, Place::Running { .. });
+        let mut running: Vec<(K, u32)> =
+            self.queue.line().take_while(runs).map(|record| (record.key.clone(), record.attempts)).collect();
+        // Each goes to the very front, so the last to start goes first.
+        while let Some((key, attempts)) = running.pop() {
+            if attempts < self.pacer.settings().retry.max_attempts {
+                self.queue.release(&key);
+            } else {
+                let reason = format!("given up after {attempts} attempts: the process ended during the last");
+                self.queue.settle(&key, Outcome::Dead(reason));
+                self.meter.dead(now);
+            }
+        }
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}
+
+/// Numbers that look random (SplitMix64): enough to keep retries apart, and the same for the same seed.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    /// From 0 up to but not including 1.
+    fn draw(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

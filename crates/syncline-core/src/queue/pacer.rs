@@ -1,0 +1,341 @@
+//! When the next call may start.
+//!
+//! A pacer looks at a [`Pace`] with the eyes of one process: it remembers on its own monotonic clock when it saw each
+//! thing change, and measures interval, lease and pause from there. In a process of its own it keeps the pace
+//! itself (`start`, `end`, ...). Where several share one, each change is proposed, stored by
+//! compare-and-set and then adopted, whoever's it was:
+//!
+//! ```text
+//! loop { read; adopt(read); propose_lost? -> store, again; propose_start -> store: won? call : again }
+//! ```
+//!
+//! Unreadable state counts as a call that ended this moment: one interval passes before the next.
+
+use std::time::Duration;
+
+use super::settings::{PAUSE_MAX, SPAN_MAX};
+use super::{Breaker, Pace, Pause, PauseReason, Settings, Signal};
+use crate::time::Timestamp;
+
+/// The time of day may drift against the monotonic clock by this much between two looks before it is taken to have
+/// been set.
+const CLOCK_STEP_MS: i128 = 1_000;
+
+/// What the clocks say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// The monotonic clock of this process, which decides everything but how much of an old pause is left.
+    pub now: Timestamp,
+    /// The time of day; where a pace is shared through a database, the database's.
+    pub wall: Timestamp,
+}
+
+/// A call may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit {
+    /// Its id.
+    pub call: u64,
+    /// It must have ended or been renewed by then. A caller that wakes up later must not begin it at all.
+    pub deadline: Timestamp,
+}
+
+/// No call may start yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// When to ask again at the latest; something that ends may make it sooner.
+    pub until: Timestamp,
+    /// What for.
+    pub why: Why,
+}
+
+/// What a call has to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The interval since the last start or end.
+    Interval,
+    /// A free slot.
+    Busy,
+    /// The probe of an API that kept failing.
+    Probing,
+    /// The end of a pause.
+    Paused(PauseReason),
+}
+
+/// One process's view of a pace.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    settings: Settings,
+    pace: Pace,
+    /// When each of the calls in flight was first seen, or seen renewed; in step with `pace.calls`.
+    seen_at: Vec<Timestamp>,
+    /// When the last start or end was seen; `None` while nobody has called yet.
+    turned_at: Option<Timestamp>,
+    /// The pace's pause on this process's clock.
+    hold: Option<Hold>,
+    /// Time of day less monotonic time at the last look.
+    clocks_apart_ms: Option<i128>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    id: u64,
+    until: Timestamp,
+    reason: PauseReason,
+}
+
+impl Pacer {
+    /// A pacer of an API that nobody has called yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            pace: Pace::default(),
+            seen_at: Vec::new(),
+            turned_at: None,
+            hold: None,
+            clocks_apart_ms: None,
+        }
+    }
+
+    /// The settings it goes by.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The pace as last adopted or changed: what to store.
+    #[must_use]
+    pub const fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// Takes over what was read, or proposed and stored. `None`, like anything nobody can have written, is
+    /// unreadable: what was known of pauses stays, and one interval passes.
+    pub fn adopt(&mut self, clock: Clock, read: Option<Pace>) {
+        let steady = self.clocks_are_steady(clock);
+        let Some(pace) = read.filter(Pace::is_plausible) else {
+            let breaker = match self.pace.breaker {
+                Breaker::HalfOpen { trips } => Breaker::Open { trips },
+                known => known,
+            };
+            self.pace = Pace { pause: self.pace.pause, breaker, ..Pace::afresh(clock.wall) };
+            self.seen_at.clear();
+            self.turned_at = Some(clock.now);
+            return;
+        };
+        if pace.turn != self.pace.turn {
+            self.turned_at = Some(clock.now);
+        }
+        let same =
+            |call| self.pace.position(call).map(|index| (self.pace.calls[index].beat, self.seen_at[index]));
+        self.seen_at = pace
+            .calls
+            .iter()
+            .map(|call| match same(call.id) {
+                Some((beat, seen_at)) if beat == call.beat => seen_at,
+                _ => clock.now,
+            })
+            .collect();
+        self.hold = match (pace.pause, self.hold) {
+            (Some(pause), Some(hold)) if pause.id == hold.id => Some(hold),
+            (Some(pause), _) => Some(hold_for(pause, clock, steady)),
+            (None, _) => None,
+        };
+        self.pace = pace;
+    }
+
+    /// Whether a call may start at `now`.
+    pub fn ready(&self, now: Timestamp) -> Result<(), Wait> {
+        let spaced_at = self.turned_at.map_or(now, |turned_at| turned_at + self.settings.interval);
+        if let Some(hold) = self.hold_at(now) {
+            return Err(Wait { until: hold.until.max(spaced_at), why: Why::Paused(hold.reason) });
+        }
+        let probing = matches!(self.pace.breaker, Breaker::HalfOpen { .. });
+        if let Some(until) = self.next_loss_at()
+            && (probing || self.pace.calls.len() >= self.settings.concurrency as usize)
+        {
+            return Err(Wait { until, why: if probing { Why::Probing } else { Why::Busy } });
+        }
+        if now < spaced_at {
+            return Err(Wait { until: spaced_at, why: Why::Interval });
+        }
+        Ok(())
+    }
+
+    /// The pause at `now`: until when, and why.
+    #[must_use]
+    pub fn paused(&self, now: Timestamp) -> Option<(Timestamp, PauseReason)> {
+        self.hold_at(now).map(|hold| (hold.until, hold.reason))
+    }
+
+    /// When the next call in flight counts as lost, if nothing is heard of it.
+    #[must_use]
+    pub fn next_loss_at(&self) -> Option<Timestamp> {
+        self.seen_at.iter().min().map(|&seen_at| seen_at + self.settings.lease())
+    }
+}
+
+/// A pace of one's own.
+impl Pacer {
+    /// Starts a call, if one may start.
+    pub fn start(&mut self, now: Timestamp) -> Result<Permit, Wait> {
+        self.ready(now)?;
+        let call = self.pace.start();
+        self.seen_at.push(now);
+        self.turned_at = Some(now);
+        Ok(self.permit(call, now))
+    }
+
+    /// A call ended. One that was given up as lost counts too: it did end, and may bring a pause.
+    ///
+    /// `random` is a fresh number from 0 to 1.
+    pub fn end(&mut self, clock: Clock, call: u64, signal: Signal, random: f64) {
+        let (breaker, pause) = self.consequences(clock, call, signal, random);
+        if let Some(index) = self.pace.position(call) {
+            self.seen_at.remove(index);
+        }
+        self.pace.end(call, breaker, pause);
+        self.turned_at = Some(clock.now);
+        if let Some(Pause { length_ms, reason, .. }) = pause {
+            let until = clock.now + Duration::from_millis(length_ms);
+            self.hold = Some(Hold { id: self.pace.version, until, reason });
+        }
+    }
+
+    /// A call goes on: its new deadline, or `None` if it was given up.
+    pub fn renew(&mut self, now: Timestamp, call: u64) -> Option<Timestamp> {
+        let index = self.pace.position(call)?;
+        self.pace.renew(call);
+        self.seen_at[index] = now;
+        Some(self.permit(call, now).deadline)
+    }
+
+    /// Gives up a call that nothing was heard of for a whole lease, if there is one; tells which.
+    pub fn lose(&mut self, now: Timestamp) -> Option<u64> {
+        let call = self.lost(now).next()?;
+        self.give_up(now, call);
+        Some(call)
+    }
+
+    /// Gives up every call in flight: for a sole owner that has just started and knows they died with its
+    /// former self.
+    pub fn lose_all(&mut self, now: Timestamp) {
+        while let Some(call) = self.pace.calls.first().map(|call| call.id) {
+            self.give_up(now, call);
+        }
+    }
+
+    fn give_up(&mut self, now: Timestamp, call: u64) {
+        if let Some(index) = self.pace.position(call) {
+            self.seen_at.remove(index);
+        }
+        self.pace.lose(call);
+        self.turned_at = Some(now);
+    }
+}
+
+/// A shared pace: the same, as proposals.
+impl Pacer {
+    /// What to store for a call to start, if one may start. The permit is good once that is stored.
+    pub fn propose_start(&self, now: Timestamp) -> Result<(Pace, Permit), Wait> {
+        self.ready(now)?;
+        let mut pace = self.pace.clone();
+        let call = pace.start();
+        Ok((pace, self.permit(call, now)))
+    }
+
+    /// What to store when a call has ended.
+    #[must_use]
+    pub fn propose_end(&self, clock: Clock, call: u64, signal: Signal, random: f64) -> Pace {
+        let (breaker, pause) = self.consequences(clock, call, signal, random);
+        let mut pace = self.pace.clone();
+        pace.end(call, breaker, pause);
+        pace
+    }
+
+    /// What to store for a call to go on and its new deadline, or `None` if it was given up.
+    #[must_use]
+    pub fn propose_renew(&self, now: Timestamp, call: u64) -> Option<(Pace, Timestamp)> {
+        let mut pace = self.pace.clone();
+        pace.renew(call).then(|| (pace, self.permit(call, now).deadline))
+    }
+
+    /// What to store to give up the calls that nothing was heard of for a whole lease, and which they are; `None` if
+    /// there are none.
+    #[must_use]
+    pub fn propose_lost(&self, now: Timestamp) -> Option<(Pace, Vec<u64>)> {
+        let calls: Vec<u64> = self.lost(now).collect();
+        let mut pace = self.pace.clone();
+        calls.iter().for_each(|&call| pace.lose(call));
+        (!calls.is_empty()).then_some((pace, calls))
+    }
+}
+
+/// The parts.
+impl Pacer {
+    fn permit(&self, call: u64, now: Timestamp) -> Permit {
+        Permit { call, deadline: now + self.settings.call_timeout }
+    }
+
+    fn lost(&self, now: Timestamp) -> impl Iterator<Item = u64> {
+        let lease = self.settings.lease();
+        let calls = self.pace.calls.iter().zip(&self.seen_at);
+        calls.filter(move |(_, seen_at)| **seen_at + lease <= now).map(|(call, _)| call.id)
+    }
+
+    fn hold_at(&self, now: Timestamp) -> Option<Hold> {
+        self.hold.filter(|hold| now < hold.until)
+    }
+
+    /// What the end of a call does to the API's breaker, and the pause it brings if that outlasts the present one.
+    fn consequences(&self, clock: Clock, call: u64, signal: Signal, random: f64) -> (Breaker, Option<Pause>) {
+        let probe = self.pace.call(call).is_some_and(|call| call.probe);
+        let well = signal == Signal::Answered;
+        let (breaker, opened) = match self.pace.breaker {
+            Breaker::HalfOpen { .. } if probe && well => (Breaker::default(), None),
+            Breaker::HalfOpen { trips } if probe => open(trips.saturating_add(1)),
+            Breaker::Closed { .. } if well => (Breaker::default(), None),
+            Breaker::Closed { failures } if failures.saturating_add(1) >= self.settings.breaker_threshold => {
+                open(1)
+            }
+            Breaker::Closed { failures } => (Breaker::Closed { failures: failures + 1 }, None),
+            // Calls from before it opened neither close it nor make it worse: the probe decides.
+            other => (other, None),
+        };
+        let asked = match signal {
+            Signal::Throttled { retry_after: Some(asked) } => asked.min(PAUSE_MAX),
+            _ => Duration::ZERO,
+        };
+        let rest = opened.map_or(Duration::ZERO, |trips| self.settings.breaker_pause(trips, random));
+        let (length, reason) =
+            if asked >= rest { (asked, PauseReason::RetryAfter) } else { (rest, PauseReason::Breaker) };
+        let longest = self.hold_at(clock.now).map_or(clock.now, |hold| hold.until);
+        let pause = (clock.now + length > longest).then(|| Pause {
+            id: 0,
+            until: clock.wall + length,
+            length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+            reason,
+        });
+        (breaker, pause)
+    }
+
+    /// Whether the time of day has gone along with the monotonic clock since the last look. The first look has
+    /// nothing to compare with and trusts it.
+    fn clocks_are_steady(&mut self, clock: Clock) -> bool {
+        let apart = i128::from(clock.wall.as_ms()) - i128::from(clock.now.as_ms());
+        let before = self.clocks_apart_ms.replace(apart);
+        before.is_none_or(|before| (apart - before).abs() <= CLOCK_STEP_MS)
+    }
+}
+
+const fn open(trips: u32) -> (Breaker, Option<u32>) {
+    (Breaker::Open { trips }, Some(trips))
+}
+
+/// A pause somebody else began, on one's own clock. Where the time of day cannot be trusted it lasts its full
+/// length from now: too long rather than too short.
+fn hold_for(pause: Pause, clock: Clock, steady: bool) -> Hold {
+    let length = Duration::from_millis(pause.length_ms).min(SPAN_MAX);
+    let left = if steady { pause.until.saturating_since(clock.wall).min(length) } else { length };
+    Hold { id: pause.id, until: clock.now + left, reason: pause.reason }
+}
