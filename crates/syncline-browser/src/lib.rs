@@ -1,7 +1,7 @@
 //! The rules as a WASM module, and the JavaScript package around it.
 //!
 //! - [`viewer`]: the heartbeat of a page
-//! - [`panic`]: what is left to read after a defect
+//! - [`mod@panic`]: what is left to read after a defect
 //! - `js/`: the npm package by hand: `syncline.js` is its front door, `syncline.d.ts` its documentation
 //!
 //! This layer decides nothing and touches no browser API: it hands inputs to the core and small plain values back. No

@@ -1,6 +1,6 @@
 //! What is left to read after a defect.
 //!
-//! A panic in WASM ends as a bare `unreachable` trap; its text would be lost. [`record`] keeps the text where
+//! A panic in WASM ends as a bare `unreachable` trap; its text would be lost. The hook set here keeps it where
 //! [`last_panic`] finds it afterwards: the trap leaves the module's memory as it was. The object in whose method the
 //! panic happened stays borrowed for ever, so the facade gives it up.
 
