@@ -58,7 +58,11 @@ test.describe("refused", () => {
 });
 
 test("vw_22 the history turns its pages and the newest one follows the schedule", async ({ node, page }) => {
-  for (let i = 0; i < 21; i += 1) await node.ask("/api/jobs/picture/run", {});
+  const records = async () => {
+    await node.ask("/api/jobs/picture/run", {});
+    return (await node.ask("/api/jobs/picture/history?limit=30")).runs.length;
+  };
+  await expect.poll(records, { intervals: [50], timeout: 30_000 }).toBeGreaterThan(20);
   await open(page, "/viewer");
   const rows = page.locator("#history tr");
   await expect(rows).toHaveCount(20);
