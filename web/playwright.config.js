@@ -8,6 +8,7 @@ export default defineConfig({
   outputDir: "e2e/results/artifacts",
   reporter: [["line"], ["json", { outputFile: "e2e/results/report.json" }]],
   workers: 2,
+  fullyParallel: true,
   retries: 0,
   forbidOnly: true,
   timeout: 60_000,
