@@ -29,6 +29,8 @@ export function openTimeline(/** @type {string} */ job) {
     if (!drawnWidth) return;
     layout = layOut(data.runs, data.now, drawnWidth);
     svg.setAttribute("viewBox", `0 0 ${drawnWidth} ${HEIGHT_PX}`);
+    svg.setAttribute("height", layout.marks.length ? String(HEIGHT_PX) : "0");
+    svg.setAttribute("tabindex", layout.marks.length ? "0" : "-1");
     svg.setAttribute("aria-label", `${job}: ${inWords(layout.marks)}`);
     svg.replaceChildren(...(layout.marks.length ? axis(layout) : []), ...layout.marks.map(({ run, x }) => mark(run, x)));
     if (!picked) say(readout, inWords(layout.marks));
