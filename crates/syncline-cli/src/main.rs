@@ -1,1 +1,74 @@
-fn main(){}
+//! `syncline`: runs a node and talks to one. Nothing but arguments, output and wiring.
+//!
+//! - [`command`]: one file per command
+//! - [`client`]: asks a running node over HTTP
+//! - [`output`]: what goes to the screen, and with which colours
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+
+mod client;
+mod command;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::builder::styling::{AnsiColor, Styles};
+
+use command::Command;
+
+/// Coordinates applications that live in many places at once.
+#[derive(Parser)]
+#[command(name = "syncline", version, styles = STYLES, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default());
+
+const EXAMPLES: &str = "\
+Examples:
+  syncline serve                     run a node at http://127.0.0.1:3000
+  syncline viewers --watch           who is watching, live
+  syncline kv put greeting hello     keep a value
+  syncline doctor                    find out what keeps a node from starting
+
+Commands that ask a node find it by SYNCLINE_URL (http://127.0.0.1:3000) and show SYNCLINE_TOKEN if it has one.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // The one place that chooses how TLS is done; an error only says that somebody has chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::fail(&error.into()),
+    };
+    match runtime.block_on(cli.command.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::fail(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_make_sense_and_every_command_teaches_by_example() {
+        let mut cli = Cli::command();
+        cli.clone().debug_assert();
+        cli.build();
+        let leaves = cli.get_subcommands().filter(|command| command.get_name() != "help");
+        for command in leaves {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("Examples:"), "{} shows no example:\n{help}", command.get_name());
+        }
+    }
+}

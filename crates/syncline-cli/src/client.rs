@@ -1,0 +1,197 @@
+//! Asks a running node over HTTP.
+//!
+//! Finds it by `SYNCLINE_URL`, shows `SYNCLINE_TOKEN`, follows no redirects and turns every refusal into the sentence the
+//! node gave for it.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::{Stream, StreamExt, TryStreamExt};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
+use serde_json::Value;
+
+/// How long a node may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest silence on a stream; a node breaks it every 15 seconds.
+const STREAM_SILENCE_MAX: Duration = Duration::from_secs(45);
+
+/// Longest event that is read from a stream.
+const EVENT_MAX_BYTES: usize = 1024 * 1024;
+
+/// Which node to ask.
+#[derive(clap::Args)]
+pub(crate) struct Target {
+    /// The node's address.
+    #[arg(long, env = "SYNCLINE_URL", default_value = "http://127.0.0.1:3000", value_name = "URL")]
+    url: Url,
+    /// Print JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The node said no, in a sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{sentence} ({})", status.as_u16())]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    sentence: String,
+}
+
+/// A node to ask.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: Url,
+    token: Option<String>,
+}
+
+impl Target {
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(ANSWER_TIMEOUT)
+            .read_timeout(STREAM_SILENCE_MAX)
+            .build()
+            .context("cannot prepare requests")?;
+        let token = std::env::var("SYNCLINE_TOKEN").ok().filter(|token| !token.is_empty());
+        Ok(Client { http, url: self.url.clone(), token })
+    }
+}
+
+impl Client {
+    /// Asks and waits for the whole answer. `path` is a list of segments, each of which may hold anything.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<&(impl Serialize + ?Sized)>,
+    ) -> anyhow::Result<Value> {
+        let mut request = self.request(method, path, query)?.timeout(ANSWER_TIMEOUT);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = self.send(request).await?;
+        response.json().await.with_context(|| format!("{} did not answer with JSON", self.url))
+    }
+
+    /// Reads from a node.
+    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<Value> {
+        self.ask(Method::GET, path, query, None::<&()>).await
+    }
+
+    /// The node's events of a topic, as they come, until the stream breaks.
+    pub(crate) async fn events(
+        &self,
+        topics: &str,
+    ) -> anyhow::Result<impl Stream<Item = anyhow::Result<(String, String)>> + use<>> {
+        let request = self.request(Method::GET, &["api", "events"], &[("topics", topics)])?;
+        let bytes = self.send(request).await?.bytes_stream().map_err(anyhow::Error::from).boxed();
+        let events = futures::stream::try_unfold((bytes, Vec::new()), async |(mut bytes, mut read)| {
+            loop {
+                if let Some(event) = next_event(&mut read) {
+                    return Ok(Some((event, (bytes, read))));
+                }
+                if read.len() > EVENT_MAX_BYTES {
+                    bail!("an event is larger than {EVENT_MAX_BYTES} bytes");
+                }
+                match bytes.try_next().await? {
+                    Some(more) => read.extend_from_slice(&more),
+                    None => return Ok(None),
+                }
+            }
+        });
+        Ok(events.boxed())
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> anyhow::Result<RequestBuilder> {
+        let mut url = self.url.clone();
+        match url.path_segments_mut() {
+            Ok(mut segments) => drop(segments.pop_if_empty().extend(path)),
+            Err(()) => bail!("{} is not the address of a node", self.url),
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = self.http.request(method, url);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        })
+    }
+
+    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => {
+                bail!(
+                    "nothing answers at {}: is a node running there? (`syncline serve` starts one)",
+                    self.url
+                )
+            }
+            Err(error) => {
+                return Err(error.without_url()).with_context(|| format!("cannot ask {}", self.url));
+            }
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            bail!("the node at {} asks for its token: set SYNCLINE_TOKEN", self.url);
+        }
+        let body: Value = response.json().await.unwrap_or_default();
+        match body["error"].as_str() {
+            Some(sentence) => Err(Refusal { status, sentence: sentence.to_owned() }.into()),
+            None => bail!("{} answered {status}: is that a Syncline node?", self.url),
+        }
+    }
+}
+
+/// Takes the next whole event off what has been read: its name and its data. Comments are passed over.
+fn next_event(read: &mut Vec<u8>) -> Option<(String, String)> {
+    loop {
+        let end = read.windows(2).position(|pair| pair == b"\n\n")?;
+        let block: Vec<u8> = read.drain(..end + 2).collect();
+        let block = String::from_utf8_lossy(&block);
+        let (mut name, mut data) = (String::new(), Vec::new());
+        for line in block.lines() {
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => value.clone_into(&mut name),
+                "data" => data.push(value),
+                _ => {}
+            }
+        }
+        if !name.is_empty() || !data.is_empty() {
+            return Some((name, data.join("\n")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_whole_whatever_the_pieces() {
+        let stream = ": keep-alive\n\nevent: viewer\ndata: {\"viewers\":1}\n\nretry: 2000\nevent:job\ndata:a\ndata: b\n\n";
+        for size in [1, 2, 3, 7, stream.len()] {
+            let (mut read, mut events) = (Vec::new(), Vec::new());
+            for piece in stream.as_bytes().chunks(size) {
+                read.extend_from_slice(piece);
+                events.extend(std::iter::from_fn(|| next_event(&mut read)));
+            }
+            let expected = [("viewer", "{\"viewers\":1}"), ("job", "a\nb")];
+            let events: Vec<_> = events.iter().map(|(name, data)| (name.as_str(), data.as_str())).collect();
+            assert_eq!(events, expected, "in pieces of {size}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The commands, one file each.
+
+mod doctor;
+mod jobs;
+mod kv;
+mod serve;
+mod viewers;
+
+use clap::Subcommand;
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a node.
+    Serve(serve::Serve),
+    /// Show who is watching.
+    Viewers(viewers::Viewers),
+    /// Show and run scheduled jobs.
+    Jobs(jobs::Jobs),
+    /// Read and change keys.
+    Kv(kv::Kv),
+    /// Check what a node needs to run.
+    Doctor(doctor::Doctor),
+}
+
+impl Command {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Command::Serve(serve) => serve.run().await,
+            Command::Viewers(viewers) => viewers.run().await,
+            Command::Jobs(jobs) => jobs.run().await,
+            Command::Kv(kv) => kv.run().await,
+            Command::Doctor(doctor) => doctor.run().await,
+        }
+    }
+}

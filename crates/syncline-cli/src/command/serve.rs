@@ -1,0 +1,118 @@
+//! `syncline serve`: a node until it is told to stop.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use syncline_node::config::Flags;
+use syncline_node::{Config, Node, log, server};
+
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  syncline serve                                   listen on 127.0.0.1:3000, keep everything in ./data
+  syncline serve --listen 127.0.0.1:0              let the system choose a port; the first line printed says which
+  SYNCLINE_TOKEN=… syncline serve --listen 0.0.0.0:3000
+                                                   be reachable from elsewhere, which takes a token
+  DATABASE_URL=postgres://… syncline serve         share a database with other nodes
+  syncline serve --check                           read the configuration, print it, and start nothing
+
+Every setting can stand in syncline.toml; the environment wins over the file and a flag over both. Stop it with Ctrl-C or
+SIGTERM: answers in flight are finished first.";
+
+/// Run a node.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    settings: Settings,
+    /// Check the configuration, print what it comes to (without secrets), and stop.
+    #[arg(long)]
+    check: bool,
+}
+
+/// The settings of a node that can be given as flags.
+#[derive(clap::Args)]
+pub(crate) struct Settings {
+    /// The configuration file. [env: SYNCLINE_CONFIG] [default: syncline.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen. [env: SYNCLINE_LISTEN] [default: 127.0.0.1:3000]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// The folder to keep everything in. [env: SYNCLINE_DATA] [default: ./data]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<String>,
+    /// The database. [env: DATABASE_URL] [default: SQLite in the data folder]
+    #[arg(long, value_name = "URL")]
+    database_url: Option<String>,
+    /// A file with the token callers must present. [env: SYNCLINE_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The address by which browsers reach the node. [env: PUBLIC_BASE_URL]
+    #[arg(long, value_name = "URL")]
+    public_base_url: Option<String>,
+    /// How much to log: error, warn, info, debug or trace. [env: SYNCLINE_LOG_LEVEL] [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// How to log: auto, human or json. [env: SYNCLINE_LOG_FORMAT] [default: auto]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+impl Settings {
+    /// The configuration all layers together make.
+    pub(crate) fn load(self) -> Result<Config, syncline_node::config::Error> {
+        let flags = Flags {
+            config: self.config,
+            listen: self.listen,
+            data: self.data,
+            database_url: self.database_url,
+            token_file: self.token_file,
+            public_base_url: self.public_base_url,
+            log_level: self.log_level,
+            log_format: self.log_format,
+        };
+        Config::load(&flags, &|name| std::env::var(name).ok())
+    }
+}
+
+impl Serve {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let config = self.settings.load()?;
+        if self.check {
+            return output::line(config.to_string().trim_end());
+        }
+        log::start(&config).context("cannot start the log")?;
+        server::raise_file_limit();
+        // Listened for from the beginning: a signal during the start must not be lost.
+        let stop = stop_signal()?;
+        let node = Node::start(config).await?;
+        output::line(format_args!("listening on http://{}", node.address()))?;
+        stop.await;
+        node.stop().await;
+        Ok(())
+    }
+}
+
+/// Ends with the first Ctrl-C or SIGTERM. A second one ends the process at once.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tracing::info!("stopping; once more to stop at once");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::process::exit(1);
+        });
+    })
+}

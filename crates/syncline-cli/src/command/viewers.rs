@@ -1,0 +1,114 @@
+//! `syncline viewers`: who is watching, once or live.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use serde_json::Value;
+
+use crate::client::{Client, Target};
+use crate::output::{self, Tone, toned};
+
+/// How long to wait before a broken stream is opened again.
+const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+
+const EXAMPLES: &str = "\
+Examples:
+  syncline viewers                   how many are watching now, by node
+  syncline viewers --watch           the same, live, until Ctrl-C
+  syncline viewers --json | jq .viewers
+  syncline viewers --watch --json    one JSON object per change, for programs";
+
+/// Show who is watching.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Viewers {
+    #[command(flatten)]
+    target: Target,
+    /// Go on showing changes until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+}
+
+impl Viewers {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let client = self.target.client()?;
+        if self.watch {
+            return self.watch(&client).await;
+        }
+        let viewers = client.get(&["api", "viewer"], &[]).await?;
+        if self.target.json { output::line(viewers) } else { show(&viewers) }
+    }
+
+    async fn watch(&self, client: &Client) -> anyhow::Result<()> {
+        let mut connected_before = false;
+        loop {
+            let trouble = match self.follow(client).await {
+                // A node that was never reached is an error; one that went away may come back.
+                Err(error) if !connected_before => return Err(error),
+                Err(error) => format!("lost the node ({error:#}); waiting"),
+                Ok(()) => "the node ended the stream; waiting".to_owned(),
+            };
+            self.say(&toned(Tone::Doubtful, trouble))?;
+            connected_before = true;
+            tokio::time::sleep(RECONNECT_AFTER).await;
+        }
+    }
+
+    async fn follow(&self, client: &Client) -> anyhow::Result<()> {
+        let mut events = client.events("viewer").await?.boxed();
+        while let Some((name, data)) = events.try_next().await? {
+            if name != "viewer" {
+                continue;
+            }
+            if self.target.json {
+                output::line(data)?;
+            } else {
+                self.say(&summary(&serde_json::from_str(&data)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// On a terminal one line that changes, elsewhere one line each time.
+    fn say(&self, text: &str) -> anyhow::Result<()> {
+        match (self.target.json, output::is_terminal()) {
+            (true, _) => Ok(()),
+            (false, true) => output::replace_line(text),
+            (false, false) => output::line(text),
+        }
+    }
+}
+
+fn show(viewers: &Value) -> anyhow::Result<()> {
+    output::line(summary(viewers))?;
+    let nodes = viewers["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    output::line(toned(Tone::Quiet, format_args!("{:<40} {:>9} {:>9}", "node", "viewers", "in sight")))?;
+    for node in nodes {
+        let name = node["node"].as_str().unwrap_or("?");
+        output::line(format_args!(
+            "{name:<40} {:>9} {:>9}",
+            number(node, "viewers"),
+            number(node, "visible")
+        ))?;
+    }
+    Ok(())
+}
+
+fn summary(viewers: &Value) -> String {
+    let (count, visible) = (number(viewers, "viewers"), number(viewers, "visible"));
+    match count {
+        0 => toned(Tone::Quiet, "nobody is watching"),
+        1 => toned(
+            Tone::Good,
+            format_args!("1 viewer, {}", if visible == 1 { "page in sight" } else { "page hidden" }),
+        ),
+        _ => toned(Tone::Good, format_args!("{count} viewers, {visible} with the page in sight")),
+    }
+}
+
+fn number(value: &Value, field: &str) -> u64 {
+    value[field].as_u64().unwrap_or_default()
+}

@@ -1,0 +1,75 @@
+//! What goes to the screen: results to standard output, everything else to standard error, colours only on a terminal.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use syncline_node::config;
+
+/// The command was not used as it can be. Ends with exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongUse(pub(crate) String);
+
+/// A check or request came out badly and has been shown already. Ends with exit code 1 and says nothing more.
+#[derive(Debug, thiserror::Error)]
+#[error("failed")]
+pub(crate) struct Shown;
+
+/// Colours for what a word means.
+#[derive(Clone, Copy)]
+pub(crate) enum Tone {
+    Good,
+    Doubtful,
+    Bad,
+    Quiet,
+}
+
+/// Writes a line of results. A reader that has seen enough (`| head`) is no failure.
+pub(crate) fn line(text: impl Display) -> anyhow::Result<()> {
+    quiet_end(writeln!(io::stdout(), "{text}"))
+}
+
+/// Writes without ending the line, for what is about to be replaced.
+pub(crate) fn replace_line(text: impl Display) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    quiet_end(write!(out, "\r\x1b[2K{text}").and_then(|()| out.flush()))
+}
+
+/// `text` in a colour, if standard output is a terminal that wants any.
+pub(crate) fn toned(tone: Tone, text: impl Display) -> String {
+    let code = match tone {
+        Tone::Good => 32,
+        Tone::Doubtful => 33,
+        Tone::Bad => 31,
+        Tone::Quiet => 2,
+    };
+    if is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        format!("\x1b[{code}m{text}\x1b[0m")
+    } else {
+        text.to_string()
+    }
+}
+
+/// Whether results are read by eyes.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Says why it went wrong and with which code the process ends.
+pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
+    let wrong_use = error.is::<WrongUse>() || error.is::<config::Error>();
+    if !error.is::<Shown>() {
+        let prefix = if io::stderr().is_terminal() { "\x1b[31merror:\x1b[0m" } else { "error:" };
+        // Nobody is left to tell if even this cannot be written.
+        let _ = writeln!(io::stderr(), "{prefix} {error:#}");
+    }
+    ExitCode::from(if wrong_use { 2 } else { 1 })
+}
+
+fn quiet_end(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,11 @@
+//! The real program as a real process: started, asked, stopped, killed.
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod commands;
+mod configuration;
+mod life;
+mod nodes;
+mod program;
+mod schedule;
+mod secrets;
+mod slow;

@@ -1,0 +1,67 @@
+//! A canary in every secret, and a search for it in everything that comes out.
+
+use rustix::process::Signal;
+
+use crate::program::{Node, run};
+
+const FILE: &str = r#"
+token = "canary-token-12345"
+[log]
+level = "trace"
+[[jobs]]
+name = "call"
+cron = "* * * * *"
+gate = "always"
+run = { http = { url = "http://ann:canary-password@127.0.0.1:9/?key=canary-query", headers = { authorization = "Bearer canary-header" } } }
+"#;
+
+#[test]
+fn no_secret_is_in_any_log_answer_metric_or_print() {
+    let mut node = Node::start(FILE);
+    let right = [("authorization", "Bearer canary-token-12345")];
+    let wrong = [("authorization", "Bearer canary-token-12346")];
+    let mut seen = String::new();
+    for path in [
+        "/",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+        "/api/viewer",
+        "/api/jobs",
+        "/api/kv",
+        "/none",
+    ] {
+        for headers in [&right, &wrong] {
+            let (_, body) = node.ask("GET", &format!("{path}?token=canary-token-12345"), headers, "");
+            seen.push_str(&body);
+        }
+    }
+    for body in
+        ["{\"token\":\"canary-token-12345\"}", "{\"token\":\"canary-token-12346\"}", "canary-token-12345"]
+    {
+        seen.push_str(&node.ask("POST", "/api/session", &[], body).1);
+    }
+    for environment in [vec![], vec![("DATABASE_URL", "postgres://ann:canary-password@127.0.0.1:9/x")]] {
+        for arguments in [&["serve", "--check"][..], &["doctor"], &["doctor", "--json"]] {
+            let output = run(node.folder.path(), arguments, &environment);
+            seen.push_str(&String::from_utf8_lossy(&output.stdout));
+            seen.push_str(&String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    let unreachable = [
+        ("DATABASE_URL", "postgres://ann:canary-password@127.0.0.1:9/x"),
+        ("SYNCLINE_LISTEN", "127.0.0.1:0"),
+    ];
+    let output = run(node.folder.path(), &["serve"], &unreachable);
+    assert_eq!(output.status.code(), Some(1));
+    seen.push_str(&String::from_utf8_lossy(&output.stderr));
+    node.signal(Signal::TERM);
+    assert!(node.ended().success());
+    let log = node.log();
+    assert!(log.lines().count() > 20, "a trace of everything was logged");
+    assert!(log.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "lines of JSON");
+    seen.push_str(&log);
+    let hit = seen.lines().find(|line| line.contains("canary"));
+    assert_eq!(hit, None);
+}
