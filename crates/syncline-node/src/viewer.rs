@@ -296,7 +296,7 @@ impl Viewers {
     }
 
     async fn tick(&self, tick: u64, known: &mut Snapshot) {
-        if tick % OTHERS_EVERY_TICKS == 0 {
+        if tick.is_multiple_of(OTHERS_EVERY_TICKS) {
             self.read_others().await;
         }
         let active = {
@@ -309,7 +309,7 @@ impl Viewers {
         self.turn(active);
         self.report_wanted.notify_one();
         let snapshot = self.snapshot();
-        let sample_due = tick % SAMPLE_EVERY_TICKS == 0;
+        let sample_due = tick.is_multiple_of(SAMPLE_EVERY_TICKS);
         if sample_due {
             let sample =
                 Sample { at: clock::wall().as_ms(), viewers: snapshot.viewers, visible: snapshot.visible };

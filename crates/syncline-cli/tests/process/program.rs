@@ -119,6 +119,11 @@ impl Node {
     pub(crate) fn kill(mut self) -> TempDir {
         self.signal(Signal::KILL);
         self.ended();
+        self.into_folder()
+    }
+
+    /// What is left of a node that has ended.
+    pub(crate) fn into_folder(mut self) -> TempDir {
         std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct World {
 impl World {
     /// A node told what `file`, a `syncline.toml`, says.
     pub(crate) async fn new(file: &str) -> World {
-        World::with(file, |context| api::app(context)).await
+        World::with(file, api::app).await
     }
 
     /// A node that serves something else than the API behind the same door.
