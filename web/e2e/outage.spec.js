@@ -23,7 +23,10 @@ test("a killed node shows as reconnecting with old data, and fresh data follows 
 });
 
 test("trying now does not wait for the countdown", async ({ node, page }) => {
+  await page.clock.install();
   await open(page, "/viewer");
+  // With the page's clock stopped, no countdown ends by itself.
+  await page.clock.pauseAt(Date.now() + 60_000);
   await node.kill();
   await expect(page.locator(".banner")).toBeVisible();
   await node.resume();
@@ -40,4 +43,20 @@ test("a refused read shows its reason and a way to try again", async ({ page }) 
   await alert.getByRole("button", { name: "Try again" }).click();
   await expect(page.locator("html")).toHaveAttribute("data-loaded", "true");
   await expect(alert).toBeHidden();
+});
+
+test("a page that was told it missed events reads everything again", async ({ page }) => {
+  let streams = 0;
+  let reads = 0;
+  page.on("request", (request) => (reads += Number(request.url().endsWith("/api/jobs"))));
+  await page.route("**/api/events?*", (route) => {
+    streams += 1;
+    if (streams > 1) return route.abort();
+    const body = 'event: hello\ndata: {"node":"n","version":"0.0.0"}\n\nevent: lagged\ndata: {}\n\n';
+    return route.fulfill({ contentType: "text/event-stream", body });
+  });
+  await page.goto("/");
+  // Every later stream is refused, and a page with data does not read for want of a stream: so two reads are two reasons.
+  await expect.poll(() => streams).toBeGreaterThan(1);
+  expect(reads).toBe(2);
 });

@@ -29,3 +29,16 @@ test("a wrong token is refused in words, the right one opens the page and stays 
   expect(await page.evaluate(() => `${document.cookie} ${JSON.stringify(localStorage)} ${JSON.stringify(sessionStorage)}`)).not.toContain(TOKEN);
   expect(await page.evaluate(() => document.cookie)).toBe("");
 });
+
+test("vw_10 a gallery that still asks for the token has no viewer, and one as soon as it is let in", async ({ page }) => {
+  /** @type {string[]} */
+  const loaded = [];
+  page.on("request", (request) => loaded.push(new URL(request.url()).pathname));
+  await page.goto("/gallery");
+  await expect(page.getByLabel("Token", { exact: true })).toBeFocused();
+  expect(loaded.filter((path) => path.startsWith("/pkg/"))).toEqual([]);
+
+  await page.getByLabel("Token", { exact: true }).fill(TOKEN);
+  await page.keyboard.press("Enter");
+  await expect(page.locator("#company")).toHaveText("You are watching");
+});
