@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 
 /// The time of day may drift against the monotonic clock by this much between two looks before it is taken to have
 /// been set.
-const CLOCK_STEP_MS: i128 = 1_000;
+const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// What the clocks say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -324,7 +324,7 @@ impl Pacer {
     fn clocks_are_steady(&mut self, clock: Clock) -> bool {
         let apart = i128::from(clock.wall.as_ms()) - i128::from(clock.now.as_ms());
         let before = self.clocks_apart_ms.replace(apart);
-        before.is_none_or(|before| (apart - before).abs() <= CLOCK_STEP_MS)
+        before.is_none_or(|before| (apart - before).unsigned_abs() <= CLOCK_STEP.as_millis())
     }
 }
 
@@ -332,10 +332,11 @@ const fn open(trips: u32) -> (Breaker, Option<u32>) {
     (Breaker::Open { trips }, Some(trips))
 }
 
-/// A pause somebody else began, on one's own clock. Where the time of day cannot be trusted it lasts its full
-/// length from now: too long rather than too short.
+/// A pause somebody else began, on one's own clock: too long rather than too short. Where the time of day was set
+/// since the last look, it lasts its full length from now.
 fn hold_for(pause: Pause, clock: Clock, steady: bool) -> Hold {
     let length = Duration::from_millis(pause.length_ms).min(SPAN_MAX);
-    let left = if steady { pause.until.saturating_since(clock.wall).min(length) } else { length };
+    let ends = pause.until + CLOCK_STEP;
+    let left = if steady { ends.saturating_since(clock.wall).min(length) } else { length };
     Hold { id: pause.id, until: clock.now + left, reason: pause.reason }
 }
