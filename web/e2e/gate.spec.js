@@ -3,12 +3,24 @@
 import { expect, open, test } from "./support/test.js";
 
 test.use({
-  nodeOptions: { config: ['[[jobs]]', 'name = "picture"', 'cron = "*/2 * * * * *"', 'gate = "viewers"', 'cost_usd = 0.002', 'run = "picture"'].join("\n") },
+  nodeOptions: {
+    config: [
+      "[[jobs]]",
+      'name = "picture"',
+      'cron = "*/2 * * * * *"',
+      'gate = "viewers"',
+      "cost_usd = 0.002",
+      'run = "picture"',
+    ].join("\n"),
+  },
 });
 
 const newest = (/** @type {import("@playwright/test").Page} */ page) => page.locator("#history tr").first();
 
-test("vw_10 open the gallery: the next tick runs; close it: skipped, with the reason on the page", async ({ page, context }) => {
+test("vw_10 open the gallery: the next tick runs; close it: skipped, with the reason on the page", async ({
+  page,
+  context,
+}) => {
   await open(page, "/viewer");
   await expect(newest(page)).toContainText("skipped");
   await expect(newest(page)).toContainText("no viewer");
@@ -18,7 +30,9 @@ test("vw_10 open the gallery: the next tick runs; close it: skipped, with the re
   await expect(page.locator("#history")).toContainText("watched");
   await expect(page.locator(".timeline .mark.is-done").first()).toBeAttached();
   await expect(gallery.locator("#picture")).toHaveAttribute("src", /^\/storage\/pictures\//);
-  await expect.poll(() => gallery.locator("#picture").evaluate((image) => /** @type {HTMLImageElement} */ (image).naturalWidth)).toBeGreaterThan(0);
+  await expect
+    .poll(() => gallery.locator("#picture").evaluate((image) => /** @type {HTMLImageElement} */ (image).naturalWidth))
+    .toBeGreaterThan(0);
   await expect(gallery.locator("#picture-viewers")).toHaveText("made for 1 viewer");
   await expect(gallery.locator("#next")).toHaveText(/^Next picture in 00:0\d while you watch$|being made|any moment/);
 
@@ -51,7 +65,9 @@ test.describe("refused", () => {
 
   test("vw_20 a refused run shows why", async ({ page }) => {
     await open(page, "/viewer");
-    await page.route("**/api/jobs/picture/run", (route) => route.fulfill({ status: 409, json: { error: "picture is still running", code: "still-running" } }));
+    await page.route("**/api/jobs/picture/run", (route) =>
+      route.fulfill({ status: 409, json: { error: "picture is still running", code: "still-running" } }),
+    );
     await page.getByRole("button", { name: "Run picture now" }).click();
     await expect(page.locator("#jobs").getByRole("alert")).toHaveText("Picture is still running.");
   });

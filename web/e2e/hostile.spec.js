@@ -46,20 +46,41 @@ test.describe("from the API", () => {
   test("hostile names, reasons, details and addresses stay text on every page", async ({ page }) => {
     const now = Date.now();
     const run = (/** @type {string} */ text, /** @type {number} */ i) => ({
-      id: `${i} ${text}`, job: text, bucket: text, node: text, decision: "skip", reason: text, state: STATES[i % STATES.length],
-      started_at: now, finished_at: now, attempts: 2, detail: text, cost_usd: 1,
+      id: `${i} ${text}`,
+      job: text,
+      bucket: text,
+      node: text,
+      decision: "skip",
+      reason: text,
+      state: STATES[i % STATES.length],
+      started_at: now,
+      finished_at: now,
+      attempts: 2,
+      detail: text,
+      cost_usd: 1,
     });
     const jobs = PAYLOADS.map((text, i) => ({
-      name: text, cron: text, gate: text, kind: i % 2 ? text : "picture", cost_usd: 1, next_at: now + 60_000, last: run(text, i), running: false,
+      name: text,
+      cron: text,
+      gate: text,
+      kind: i % 2 ? text : "picture",
+      cost_usd: 1,
+      next_at: now + 60_000,
+      last: run(text, i),
+      running: false,
       totals: { runs: 1, failed: 1, skips: { [text]: i + 1 }, spent_usd: 1, saved_usd: 1 },
     }));
     const nodes = PAYLOADS.map((text) => ({ node: text, viewers: 1, visible: 1 }));
     const pictures = PAYLOADS.map((text) => ({ objectKey: text, ts: now, url: text, viewers: 1, hash: text }));
     await page.route("**/api/jobs", (route) => route.fulfill({ json: { jobs } }));
     await page.route("**/api/jobs/*/history*", (route) => route.fulfill({ json: { runs: PAYLOADS.map(run) } }));
-    await page.route("**/api/viewer", (route) => route.fulfill({ json: { viewers: 1, visible: 1, occupied: true, nodes, history: [] } }));
+    await page.route("**/api/viewer", (route) =>
+      route.fulfill({ json: { viewers: 1, visible: 1, occupied: true, nodes, history: [] } }),
+    );
     await page.route("**/api/gallery", (route) => route.fulfill({ json: { pictures } }));
-    await page.route("**/readyz", (route) => route.fulfill({ status: 503, json: { error: PAYLOADS[0], code: PAYLOADS[1] } }));
+    await page.route("**/readyz", (route) =>
+      route.fulfill({ status: 503, json: { error: PAYLOADS[0], code: PAYLOADS[1] } }),
+    );
     const asked = new Set();
     page.on("request", (request) => asked.add(new URL(request.url()).host));
 
@@ -83,7 +104,9 @@ test.describe("in an error", () => {
   test.use({ expectedErrors: /status of 409/ });
 
   test("an error message of the node stays text", async ({ page }) => {
-    await page.route("**/api/jobs", (route) => route.fulfill({ status: 409, json: { error: PAYLOADS[1], code: PAYLOADS[0] } }));
+    await page.route("**/api/jobs", (route) =>
+      route.fulfill({ status: 409, json: { error: PAYLOADS[1], code: PAYLOADS[0] } }),
+    );
     await page.goto("/");
     await expect(page.getByRole("alert").filter({ hasText: PAYLOADS[1] })).toBeVisible();
     await expect(page.locator("main img")).toHaveCount(0);
@@ -102,9 +125,13 @@ test.describe("through the node itself", () => {
     },
   });
 
-  test("hostile session ids are counted and the output of a failed command is shown as text", async ({ node, page }) => {
+  test("hostile session ids are counted and the output of a failed command is shown as text", async ({
+    node,
+    page,
+  }) => {
     const ids = PAYLOADS.map((text) => text.replace(/[^!-~]/g, "")).filter((id) => id.length <= 64);
-    for (const sessionId of new Set(ids)) expect(await node.ask("/api/viewer", { sessionId })).toEqual({ success: true });
+    for (const sessionId of new Set(ids))
+      expect(await node.ask("/api/viewer", { sessionId })).toEqual({ success: true });
     await open(page, "/viewer");
     await expect(page.locator(".figure").first()).toHaveText(`${new Set(ids).size} viewers`);
     await page.getByRole("button", { name: "Run hostile now" }).click();

@@ -35,7 +35,9 @@ test("trying now does not wait for the countdown", async ({ node, page }) => {
 });
 
 test("a refused read shows its reason and a way to try again", async ({ page }) => {
-  await page.route("**/api/jobs", (route) => route.fulfill({ status: 500, json: { error: "the store is read-only", code: "store" } }));
+  await page.route("**/api/jobs", (route) =>
+    route.fulfill({ status: 500, json: { error: "the store is read-only", code: "store" } }),
+  );
   await page.goto("/");
   const alert = page.getByRole("alert").filter({ hasText: "The store is read-only." });
   await expect(alert).toBeVisible();

@@ -26,7 +26,7 @@ for (const { path, heading } of PAGES) {
     await open(page, path);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(WIDTHS.phone.width);
     // 0.1 is where a shift begins to be called bad; a tenth of that cannot be seen.
-    expect(Number(await page.locator("html").getAttribute("data-moved") ?? 0)).toBeLessThan(0.01);
+    expect(Number((await page.locator("html").getAttribute("data-moved")) ?? 0)).toBeLessThan(0.01);
   });
 
   for (const scheme of /** @type {const} */ (["light", "dark"])) {
@@ -38,7 +38,9 @@ for (const { path, heading } of PAGES) {
         const file = `${path === "/" ? "dashboard" : path.slice(1)}-${name}-${scheme}.png`;
         await page.screenshot({ path: `e2e/results/screens/${file}`, fullPage: true });
       }
-      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+      const { violations } = await new AxeBuilder({ page })
+        .withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"])
+        .analyze();
       expect(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`)).toEqual([]);
     });
   }

@@ -26,11 +26,15 @@ test("a wrong token is refused in words, the right one opens the page and stays 
   await page.goto("/viewer");
   await expect(page.locator("html[data-live=connected][data-loaded]")).toBeAttached();
   // Whatever runs in the page must not be able to read the session out of it.
-  expect(await page.evaluate(() => `${document.cookie} ${JSON.stringify(localStorage)} ${JSON.stringify(sessionStorage)}`)).not.toContain(TOKEN);
+  expect(
+    await page.evaluate(() => `${document.cookie} ${JSON.stringify(localStorage)} ${JSON.stringify(sessionStorage)}`),
+  ).not.toContain(TOKEN);
   expect(await page.evaluate(() => document.cookie)).toBe("");
 });
 
-test("vw_10 a gallery that still asks for the token has no viewer, and one as soon as it is let in", async ({ page }) => {
+test("vw_10 a gallery that still asks for the token has no viewer, and one as soon as it is let in", async ({
+  page,
+}) => {
   /** @type {string[]} */
   const loaded = [];
   page.on("request", (request) => loaded.push(new URL(request.url()).pathname));

@@ -4,7 +4,11 @@ import { expect, open, test } from "./support/test.js";
 
 const figure = (/** @type {import("@playwright/test").Page} */ page) => page.locator(".figure").first();
 
-test("vw_10 opening the gallery shows 1 viewer on the dashboard, closing it 0, by its bye", async ({ node, page, context }) => {
+test("vw_10 opening the gallery shows 1 viewer on the dashboard, closing it 0, by its bye", async ({
+  node,
+  page,
+  context,
+}) => {
   await open(page, "/");
   await expect(figure(page)).toHaveText("0 viewers");
 
@@ -27,7 +31,11 @@ test("vw_05 the heartbeat comes from a worker of the package and needs one call"
   await expect(page.locator("#company")).toHaveText("You are watching");
 });
 
-test("vw_10 two tabs are two viewers, and the dashboard and the viewer page are none", async ({ node, page, context }) => {
+test("vw_10 two tabs are two viewers, and the dashboard and the viewer page are none", async ({
+  node,
+  page,
+  context,
+}) => {
   await open(page, "/");
   const operators = await context.newPage();
   await open(operators, "/viewer");
@@ -88,7 +96,11 @@ test("vw_22 the chart says in words what it draws, and is read with the arrow ke
   await expect(page.locator(".chart-readout")).toHaveText(/^last /);
 });
 
-test("a hidden dashboard holds no connection and catches up when it is seen again", async ({ node, plainTabs, context }) => {
+test("a hidden dashboard holds no connection and catches up when it is seen again", async ({
+  node,
+  plainTabs,
+  context,
+}) => {
   const dashboard = await plainTabs.newPage();
   await open(dashboard, `${node.url}/`);
   const front = await plainTabs.newPage();

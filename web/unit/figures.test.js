@@ -10,7 +10,12 @@ const sample = (/** @type {number} */ at, /** @type {number} */ viewers) => ({ a
 test("vw_22 samples that change nothing are no points, and live figures follow them", () => {
   let now = 100;
   const presence = openPresence(() => now);
-  presence.load({ viewers: 2, visible: 2, nodes: [], history: [sample(10, 0), sample(20, 0), sample(30, 2), sample(40, 2)] });
+  presence.load({
+    viewers: 2,
+    visible: 2,
+    nodes: [],
+    history: [sample(10, 0), sample(20, 0), sample(30, 2), sample(40, 2)],
+  });
   assert.deepEqual(presence.points(), [sample(10, 0), sample(30, 2)]);
   assert.equal(presence.since(), 30);
 
@@ -31,11 +36,15 @@ test("vw_22 nobody knows since when, where the record does not reach back so far
 });
 
 test("vw_20 a record stands at its tick in UTC, or at its start when it was run by hand", () => {
-  const run = (/** @type {string | null} */ bucket) => /** @type {any} */ ({ bucket, started_at: 5, state: "done", decision: "run", reason: "run: by hand" });
+  const run = (/** @type {string | null} */ bucket) =>
+    /** @type {any} */ ({ bucket, started_at: 5, state: "done", decision: "run", reason: "run: by hand" });
   assert.equal(momentOf(run("2025-11-11T12:00")), Date.UTC(2025, 10, 11, 12));
   assert.equal(momentOf(run("2025-11-11T12:00:06")), Date.UTC(2025, 10, 11, 12, 0, 6));
   assert.equal(momentOf(run(null)), 5);
-  assert.deepEqual([isToTheSecond(run("2025-11-11T12:00")), isToTheSecond(run("2025-11-11T12:00:06")), isToTheSecond(run(null))], [false, true, true]);
+  assert.deepEqual(
+    [isToTheSecond(run("2025-11-11T12:00")), isToTheSecond(run("2025-11-11T12:00:06")), isToTheSecond(run(null))],
+    [false, true, true],
+  );
 });
 
 test("a state from a newer node is shown as what was decided", () => {

@@ -41,7 +41,9 @@ export class Node {
   /** Starts again after kill(), on the same port with the same data. */
   async resume() {
     if (!BINARY) throw new Error("SYNCLINE_BIN must name the syncline program, for example target/debug/syncline");
-    const kept = Object.fromEntries(KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
+    const kept = Object.fromEntries(
+      KEPT_ENVIRONMENT.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
+    );
     const child = spawn(BINARY, ["serve"], {
       cwd: this.#folder,
       env: { ...kept, SYNCLINE_LISTEN: this.#address, SYNCLINE_DATA: join(this.#folder, "data"), ...this.#environment },

@@ -42,8 +42,14 @@ export const test = base.extend({
     async ({ context, expectedErrors }, use) => {
       /** @type {string[]} */
       const errors = [];
-      context.on("console", (/** @type {import("@playwright/test").ConsoleMessage} */ message) => message.type() === "error" && errors.push(`${message.text()} (${message.location().url})`));
-      context.on("weberror", (/** @type {import("@playwright/test").WebError} */ error) => errors.push(String(error.error())));
+      context.on(
+        "console",
+        (/** @type {import("@playwright/test").ConsoleMessage} */ message) =>
+          message.type() === "error" && errors.push(`${message.text()} (${message.location().url})`),
+      );
+      context.on("weberror", (/** @type {import("@playwright/test").WebError} */ error) =>
+        errors.push(String(error.error())),
+      );
       await use();
       expect(errors.filter((error) => !expectedErrors?.test(error))).toEqual([]);
     },

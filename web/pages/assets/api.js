@@ -67,7 +67,9 @@ async function request(path, { method = "GET", body } = {}) {
     });
   } catch (cause) {
     const late = cause instanceof DOMException && cause.name === "TimeoutError";
-    throw new ApiError(late ? "The node took too long to answer." : "The node does not answer.", { code: late ? "timeout" : "unreachable" });
+    throw new ApiError(late ? "The node took too long to answer." : "The node does not answer.", {
+      code: late ? "timeout" : "unreachable",
+    });
   }
   followClock(response.headers.get("date"));
   return response;
@@ -79,7 +81,10 @@ async function request(path, { method = "GET", body } = {}) {
  */
 function refusal(status, answer) {
   const said = typeof answer?.error === "string" ? answer.error.slice(0, MESSAGE_MAX) : `The node answered ${status}.`;
-  return new ApiError(sentence(said), { status, code: typeof answer?.code === "string" ? answer.code : `http-${status}` });
+  return new ApiError(sentence(said), {
+    status,
+    code: typeof answer?.code === "string" ? answer.code : `http-${status}`,
+  });
 }
 
 function sentence(/** @type {string} */ text) {

@@ -50,7 +50,12 @@ export function openChart(figure, { height, axes }) {
         readout.dataset.picked = String(point !== null);
         cursor.setAttribute("visibility", point ? "visible" : "hidden");
         if (point) for (const end of ["x1", "x2"]) cursor.setAttribute(end, String(layout.x(point.at)));
-        say(readout, point ? `${clock(point.at, true)}: ${count(point.viewers, "viewer")}, ${point.visible} visible` : `last ${span(data.now - layout.from)}`);
+        say(
+          readout,
+          point
+            ? `${clock(point.at, true)}: ${count(point.viewers, "viewer")}, ${point.visible} visible`
+            : `last ${span(data.now - layout.from)}`,
+        );
       },
     });
   }
@@ -71,7 +76,9 @@ function layOut(points, now, width, height, axes) {
   const from = now - Math.min(Math.max(now - oldest, WINDOW_MIN_MS), WINDOW_MAX_MS);
   const inside = points.filter((point) => point.at >= from && point.at <= now);
   const top = niceTop(Math.max(1, ...inside.map((point) => point.viewers)));
-  const edge = axes ? { left: 8 + 8 * String(top).length, right: 4, top: 8, bottom: 22 } : { left: 0, right: 0, top: 3, bottom: 1 };
+  const edge = axes
+    ? { left: 8 + 8 * String(top).length, right: 4, top: 8, bottom: 22 }
+    : { left: 0, right: 0, top: 3, bottom: 1 };
   return {
     points: inside,
     from,
@@ -91,12 +98,19 @@ function drawing(layout, axes) {
   const nodes = axes ? grid(layout) : [s("line", { class: "chart-base", x1: 0, x2: width, y1: y(0), y2: y(0) })];
   if (points.length) {
     for (const key of /** @type {const} */ (["viewers", "visible"])) {
-      const line = points.map((point, i) => (i ? `H${fixed(x(point.at))}V${fixed(y(point[key]))}` : `M${fixed(x(point.at))} ${fixed(y(point[key]))}`)).join("") + `H${fixed(x(now))}`;
+      const line =
+        points
+          .map((point, i) =>
+            i ? `H${fixed(x(point.at))}V${fixed(y(point[key]))}` : `M${fixed(x(point.at))} ${fixed(y(point[key]))}`,
+          )
+          .join("") + `H${fixed(x(now))}`;
       nodes.push(s("path", { class: `chart-area is-${key}`, d: `${line}V${fixed(y(0))}H${fixed(x(points[0].at))}Z` }));
       if (key === "viewers") nodes.push(s("path", { class: "chart-line", d: line }));
     }
     const last = points[points.length - 1];
-    nodes.push(s("circle", { class: "chart-now", cx: fixed(x(now) - (axes ? 0 : 5)), cy: fixed(y(last.viewers)), r: 3 }));
+    nodes.push(
+      s("circle", { class: "chart-now", cx: fixed(x(now) - (axes ? 0 : 5)), cy: fixed(y(last.viewers)), r: 3 }),
+    );
   }
   if (axes) nodes.push(s("line", { class: "chart-base", x1: edge.left, x2: width - edge.right, y1: y(0), y2: y(0) }));
   return nodes;
@@ -106,7 +120,9 @@ function drawing(layout, axes) {
 function grid({ x, y, from, now, top, edge, width, height }) {
   const nodes = [];
   for (const n of top > 1 && top % 2 === 0 ? [0, top / 2, top] : [0, top]) {
-    nodes.push(s("line", { class: "chart-grid", x1: edge.left, x2: width - edge.right, y1: fixed(y(n)), y2: fixed(y(n)) }));
+    nodes.push(
+      s("line", { class: "chart-grid", x1: edge.left, x2: width - edge.right, y1: fixed(y(n)), y2: fixed(y(n)) }),
+    );
     nodes.push(s("text", { class: "chart-label", x: edge.left - 6, y: fixed(y(n) + 4), "text-anchor": "end" }, n));
   }
   const room = Math.max(1, Math.floor((width - edge.left) / TICK_WIDTH_PX));
@@ -127,7 +143,10 @@ function inWords(/** @type {Point[]} */ points, /** @type {number} */ from, /** 
   const inside = points.filter((point) => point.at >= from && point.at <= now);
   if (!inside.length) return "No figures yet: the node has just started.";
   const most = inside.reduce((best, point) => (point.viewers > best.viewers ? point : best));
-  const emptyMs = inside.reduce((sum, point, i) => sum + (point.viewers ? 0 : (inside[i + 1]?.at ?? now) - point.at), 0);
+  const emptyMs = inside.reduce(
+    (sum, point, i) => sum + (point.viewers ? 0 : (inside[i + 1]?.at ?? now) - point.at),
+    0,
+  );
   const since = `Since ${moment(inside[0].at, now)}: `;
   if (!most.viewers) return `${since}nobody.`;
   return `${since}at most ${count(most.viewers, "viewer")} (${moment(most.at, now)}); nobody for ${span(emptyMs)} of ${span(now - inside[0].at)}.`;

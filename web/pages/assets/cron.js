@@ -43,7 +43,9 @@ function monthly(day) {
 
 /** @param {string} field */
 function weekdays(field) {
-  const range = field.toUpperCase().replace(/[A-Z]{3}/g, (name) => String(NAMES[/** @type {keyof typeof NAMES} */ (name)] ?? name));
+  const range = field
+    .toUpperCase()
+    .replace(/[A-Z]{3}/g, (name) => String(NAMES[/** @type {keyof typeof NAMES} */ (name)] ?? name));
   if (range === "1-5") return "Monday to Friday";
   return /^[0-7]$/.test(range) ? `every ${WEEKDAYS[Number(range)]}` : null;
 }

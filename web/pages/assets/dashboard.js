@@ -21,7 +21,12 @@ let startedAt = null;
 const page = openPage({
   topics: ["viewer", "job"],
   async read() {
-    const [viewer, schedule, health, started] = await Promise.all([ask("/api/viewer"), ask("/api/jobs"), readiness(), nodeStartedAt()]);
+    const [viewer, schedule, health, started] = await Promise.all([
+      ask("/api/viewer"),
+      ask("/api/jobs"),
+      readiness(),
+      nodeStartedAt(),
+    ]);
     presence.load(viewer);
     jobs = schedule.jobs;
     ready = health;
@@ -59,7 +64,12 @@ function showViewers() {
   const { viewers, visible, nodes } = presence.current();
   say(at("viewers"), whole(viewers));
   say(at("viewers-noun"), viewers === 1 ? "viewer" : "viewers");
-  say(at("viewers-visible"), viewers ? `${whole(visible)} with the page in sight${nodes.length > 1 ? `, on ${count(nodes.length, "node")}` : ""}` : "Nobody is watching; gated jobs rest.");
+  say(
+    at("viewers-visible"),
+    viewers
+      ? `${whole(visible)} with the page in sight${nodes.length > 1 ? `, on ${count(nodes.length, "node")}` : ""}`
+      : "Nobody is watching; gated jobs rest.",
+  );
   document.title = `${count(viewers, "viewer")} · Syncline`;
   chart.show(presence.points(), serverNow());
   showSince();
@@ -68,14 +78,22 @@ function showViewers() {
 function showSince() {
   const since = presence.since();
   const watched = presence.current().viewers > 0;
-  say(at("viewers-since"), since === null ? "" : `${watched ? "watched" : "empty"} since ${moment(since, serverNow())} (${span(serverNow() - since)})`);
+  say(
+    at("viewers-since"),
+    since === null
+      ? ""
+      : `${watched ? "watched" : "empty"} since ${moment(since, serverNow())} (${span(serverNow() - since)})`,
+  );
 }
 
 function showJobs() {
   at("jobs-empty").hidden = jobs.length > 0;
   keyed(at("jobs"), jobs, (job) => job.name, createJob);
   const saved = jobs.reduce((sum, job) => sum + (job.totals?.saved_usd ?? 0), 0);
-  const skips = jobs.reduce((sum, job) => sum + Object.values(job.totals?.skips ?? {}).reduce((a, b) => a + Number(b), 0), 0);
+  const skips = jobs.reduce(
+    (sum, job) => sum + Object.values(job.totals?.skips ?? {}).reduce((a, b) => a + Number(b), 0),
+    0,
+  );
   say(at("saved"), jobs.length ? `${money(saved)} saved by ${count(skips, "skipped run")}` : "");
 }
 
@@ -83,16 +101,26 @@ function createJob(/** @type {any} */ job) {
   const next = h("span", { class: "job-next" });
   const last = h("p", { class: "job-last" });
   let shown = "";
-  const node = h("li", { class: "job" }, h("p", { class: "job-name" }, h("strong", { class: "mono" }, job.name), next), last);
+  const node = h(
+    "li",
+    { class: "job" },
+    h("p", { class: "job-name" }, h("strong", { class: "mono" }, job.name), next),
+    last,
+  );
   return {
     node,
     update(/** @type {any} */ job) {
-      say(next, job.running ? "running now" : job.next_at ? `next in ${countdown(job.next_at - serverNow())}` : "no next run");
+      say(
+        next,
+        job.running ? "running now" : job.next_at ? `next in ${countdown(job.next_at - serverNow())}` : "no next run",
+      );
       const run = job.last;
       const key = run ? `${run.id} ${run.state}` : "none";
       if (key !== shown) {
         const when = h("span", { class: "note job-when" });
-        last.replaceChildren(...(run ? [result(run), ` · ${reasonOf(run)} · `, when] : [`Not run yet: ${cronInWords(job.cron)}`]));
+        last.replaceChildren(
+          ...(run ? [result(run), ` · ${reasonOf(run)} · `, when] : [`Not run yet: ${cronInWords(job.cron)}`]),
+        );
         shown = key;
       }
       const when = last.querySelector(".job-when");

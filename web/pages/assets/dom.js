@@ -59,7 +59,7 @@ export function at(/** @type {string} */ id) {
  * @param {(item: T) => { node: Element, update(item: T): void }} create
  */
 export function keyed(container, items, keyOf, create) {
-  const rows = (keptRows.get(container) ?? new Map());
+  const rows = keptRows.get(container) ?? new Map();
   const next = new Map();
   for (const item of items) {
     const key = keyOf(item);

@@ -56,9 +56,19 @@ export function countdown(/** @type {number} */ ms) {
 /** Dollars; small sums keep the digits that a cost of a fraction of a cent needs. */
 export function money(/** @type {number} */ usd) {
   const digits = Math.abs(usd) < 1 && usd !== 0 ? 3 : 2;
-  return new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(usd);
+  return new Intl.NumberFormat("en-US", {
+    style: "currency",
+    currency: "USD",
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  }).format(usd);
 }
 
-function pair(/** @type {number} */ a, /** @type {string} */ unitA, /** @type {number} */ b, /** @type {string} */ unitB) {
+function pair(
+  /** @type {number} */ a,
+  /** @type {string} */ unitA,
+  /** @type {number} */ b,
+  /** @type {string} */ unitB,
+) {
   return b ? `${a} ${unitA} ${b} ${unitB}` : `${a} ${unitA}`;
 }

@@ -70,7 +70,12 @@ function show() {
   if (!pictures.some((picture) => picture.objectKey === chosen)) chosen = null;
   const picture = pictures.find((each) => each.objectKey === chosen) ?? pictures[0];
   at("gallery-empty").hidden = Boolean(picture);
-  say(at("gallery-empty-words"), job ? "No picture yet. The first one is made at the next tick, because you are here." : "No picture job is configured on this node.");
+  say(
+    at("gallery-empty-words"),
+    job
+      ? "No picture yet. The first one is made at the next tick, because you are here."
+      : "No picture job is configured on this node.",
+  );
   at("gallery-picture").hidden = !picture;
   if (picture) showPicture(picture);
   at("strip-part").hidden = pictures.length < 2;
@@ -98,7 +103,12 @@ function createThumb(/** @type {Picture} */ picture) {
     chosen = picture.objectKey === pictures[0].objectKey ? null : picture.objectKey;
     show();
   };
-  const button = h("button", { class: "thumb", type: "button", on: { click: choose } }, image, h("span", {}, clock(madeAt(picture))));
+  const button = h(
+    "button",
+    { class: "thumb", type: "button", on: { click: choose } },
+    image,
+    h("span", {}, clock(madeAt(picture))),
+  );
   button.setAttribute("aria-label", `Show the picture of ${clock(madeAt(picture))}`);
   return {
     node: h("li", {}, button),

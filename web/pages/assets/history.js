@@ -41,7 +41,12 @@ export function openHistory(/** @type {() => number} */ now) {
 
   function show(/** @type {Run[]} */ runs) {
     const rows = runs.slice(0, PAGE_ROWS);
-    keyed(at("history"), rows, (run) => run.id ?? `${run.job} ${run.started_at}`, (run) => createRow(run, now()));
+    keyed(
+      at("history"),
+      rows,
+      (run) => run.id ?? `${run.job} ${run.started_at}`,
+      (run) => createRow(run, now()),
+    );
     at("history-empty").hidden = rows.length > 0;
     older.disabled = runs.length <= PAGE_ROWS;
     newer.disabled = pages.length === 1;
@@ -61,7 +66,12 @@ export function openHistory(/** @type {() => number} */ now) {
     /** Offers these jobs; keeps the choice where it still exists. */
     offer(/** @type {string[]} */ names) {
       const kept = choice.value;
-      keyed(choice, names, (name) => name, (name) => ({ node: h("option", { value: name }, name), update() {} }));
+      keyed(
+        choice,
+        names,
+        (name) => name,
+        (name) => ({ node: h("option", { value: name }, name), update() {} }),
+      );
       if (!names.includes(kept) && names.length) choice.value = names[0];
       at("history-part").hidden = names.length === 0;
     },
@@ -84,7 +94,15 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
   const node = h(
     "tr",
     {},
-    h("td", {}, h("time", { datetime: new Date(when).toISOString(), title: `${first.bucket ?? new Date(when).toISOString()} UTC` }, moment(when, now, isToTheSecond(first)))),
+    h(
+      "td",
+      {},
+      h(
+        "time",
+        { datetime: new Date(when).toISOString(), title: `${first.bucket ?? new Date(when).toISOString()} UTC` },
+        moment(when, now, isToTheSecond(first)),
+      ),
+    ),
     cells.result,
     cells.why,
     cells.took,

@@ -18,7 +18,12 @@ const GATES = {
  * @param {{ viewers: number, visible: number }} presence
  */
 export function showJobs(body, jobs, presence) {
-  keyed(body, jobs.map((job) => ({ job, presence })), ({ job }) => job.name, createRow);
+  keyed(
+    body,
+    jobs.map((job) => ({ job, presence })),
+    ({ job }) => job.name,
+    createRow,
+  );
 }
 
 /** @param {{ job: any }} first */
@@ -27,13 +32,28 @@ function createRow({ job }) {
   const note = h("small", { class: "note" });
   const last = h("td", { "data-label": "Last" });
   const trouble = h("p", { class: "error", role: "alert", hidden: true });
-  const button = /** @type {HTMLButtonElement} */ (h("button", { class: "button small", type: "button", on: { click: () => runNow(job.name, button, trouble) } }, "Run now"));
+  const button = /** @type {HTMLButtonElement} */ (
+    h(
+      "button",
+      { class: "button small", type: "button", on: { click: () => runNow(job.name, button, trouble) } },
+      "Run now",
+    )
+  );
   button.setAttribute("aria-label", `Run ${job.name} now`);
   const node = h(
     "tr",
     {},
-    h("th", { scope: "row" }, h("span", { class: "mono job-title" }, job.name), h("small", { class: "note" }, `${job.kind}, ${money(job.cost_usd)} a run`)),
-    h("td", { "data-label": "Runs" }, h("div", {}, cronInWords(job.cron), h("small", { class: "note mono" }, job.cron))),
+    h(
+      "th",
+      { scope: "row" },
+      h("span", { class: "mono job-title" }, job.name),
+      h("small", { class: "note" }, `${job.kind}, ${money(job.cost_usd)} a run`),
+    ),
+    h(
+      "td",
+      { "data-label": "Runs" },
+      h("div", {}, cronInWords(job.cron), h("small", { class: "note mono" }, job.cron)),
+    ),
     h("td", { "data-label": "Gate" }, GATES[gateOf(job)]),
     h("td", { "data-label": "Next" }, h("div", {}, next, note)),
     last,
@@ -49,7 +69,16 @@ function createRow({ job }) {
       const run = job.last;
       const key = run ? `${run.id} ${run.state}` : "none";
       if (key !== shown) {
-        last.replaceChildren(run ? h("div", {}, result(run), h("small", { class: "note" }, reasonOf(run), ", ", h("span", { class: "when" }))) : "not yet");
+        last.replaceChildren(
+          run
+            ? h(
+                "div",
+                {},
+                result(run),
+                h("small", { class: "note" }, reasonOf(run), ", ", h("span", { class: "when" })),
+              )
+            : "not yet",
+        );
         shown = key;
       }
       const when = last.querySelector(".when");
@@ -73,7 +102,11 @@ function gateOf(/** @type {any} */ job) {
   return String(job.gate).includes("visible") ? "visible" : "viewers";
 }
 
-async function runNow(/** @type {string} */ name, /** @type {HTMLButtonElement} */ button, /** @type {HTMLElement} */ trouble) {
+async function runNow(
+  /** @type {string} */ name,
+  /** @type {HTMLButtonElement} */ button,
+  /** @type {HTMLElement} */ trouble,
+) {
   button.disabled = true;
   trouble.hidden = true;
   try {

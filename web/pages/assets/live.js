@@ -72,7 +72,10 @@ export function openLive({ topics, onState, onEvent }) {
   async function listen() {
     if (!source || performance.now() - heardAt < SILENCE_MAX_MS) return;
     const asked = source;
-    const answered = await ask("/healthz").then(() => true, () => false);
+    const answered = await ask("/healthz").then(
+      () => true,
+      () => false,
+    );
     if (answered) heardAt = performance.now();
     else if (asked === source) fail();
   }

@@ -9,15 +9,36 @@ import { h, say } from "./dom.js";
  * @param {() => void} signedIn
  */
 export function showLogin(main, signedIn) {
-  const field = /** @type {HTMLInputElement} */ (h("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: true, spellcheck: "false" }));
+  const field = /** @type {HTMLInputElement} */ (
+    h("input", {
+      id: "token",
+      name: "token",
+      type: "password",
+      autocomplete: "current-password",
+      required: true,
+      spellcheck: "false",
+    })
+  );
   const button = /** @type {HTMLButtonElement} */ (h("button", { class: "button primary", type: "submit" }, "Open"));
   const trouble = h("p", { class: "error", role: "alert", hidden: true });
-  const form = h("form", { class: "stack" }, h("div", {}, h("label", { for: "token" }, "Token"), field), trouble, button);
+  const form = h(
+    "form",
+    { class: "stack" },
+    h("div", {}, h("label", { for: "token" }, "Token"), field),
+    trouble,
+    button,
+  );
   const view = h(
     "section",
     { class: "card login", "aria-labelledby": "login-title" },
     h("h1", { id: "login-title" }, "This node asks for a token"),
-    h("p", { class: "quiet" }, "It is the value of ", h("code", {}, "SYNCLINE_TOKEN"), " on the machine that runs the node."),
+    h(
+      "p",
+      { class: "quiet" },
+      "It is the value of ",
+      h("code", {}, "SYNCLINE_TOKEN"),
+      " on the machine that runs the node.",
+    ),
     form,
   );
 

@@ -14,12 +14,21 @@ export function openPresence(now) {
     /** Replaces everything by a fresh answer of `GET /api/viewer`. */
     load(/** @type {any} */ answer) {
       // Samples come at fixed times; only those that change something are points to look at.
-      points = answer.history.filter((/** @type {Point} */ point, /** @type {number} */ i, /** @type {Point[]} */ all) => i === 0 || !isSame(point, all[i - 1])).slice(-POINTS_MAX);
+      points = answer.history
+        .filter(
+          (/** @type {Point} */ point, /** @type {number} */ i, /** @type {Point[]} */ all) =>
+            i === 0 || !isSame(point, all[i - 1]),
+        )
+        .slice(-POINTS_MAX);
       this.add(answer);
     },
     /** Takes one live figure. */
     add(/** @type {any} */ figure) {
-      current = { viewers: Number(figure.viewers) || 0, visible: Number(figure.visible) || 0, nodes: Array.isArray(figure.nodes) ? figure.nodes : [] };
+      current = {
+        viewers: Number(figure.viewers) || 0,
+        visible: Number(figure.visible) || 0,
+        nodes: Array.isArray(figure.nodes) ? figure.nodes : [],
+      };
       const last = points[points.length - 1];
       if (last && isSame(last, current)) return;
       points.push({ at: now(), viewers: current.viewers, visible: current.visible });

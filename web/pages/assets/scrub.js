@@ -21,7 +21,9 @@ export function scrub(svg, { positions, pick }) {
   }
 
   svg.setAttribute("tabindex", "0");
-  svg.addEventListener("pointermove", (event) => choose(nearest(positions(), event.clientX - svg.getBoundingClientRect().left)));
+  svg.addEventListener("pointermove", (event) =>
+    choose(nearest(positions(), event.clientX - svg.getBoundingClientRect().left)),
+  );
   svg.addEventListener("pointerleave", () => svg !== document.activeElement && leave());
   svg.addEventListener("blur", leave);
   svg.addEventListener("keydown", (event) => {

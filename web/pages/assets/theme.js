@@ -1,5 +1,5 @@
 // Picks the colour scheme before the first paint; a classic script in <head>, so that a reload never flashes.
-// Guarantees only data-theme on <html>; app.js owns the button that changes the choice.
+// Guarantees only data-theme on <html>; frame.js owns the button that changes the choice.
 (function () {
   var theme = null;
   try {

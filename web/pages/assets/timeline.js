@@ -15,9 +15,16 @@ const AXIS_LABEL_PX = 84;
 
 /** The strip of one job. */
 export function openTimeline(/** @type {string} */ job) {
-  const svg = /** @type {SVGSVGElement} */ (s("svg", { class: "timeline", role: "img", height: HEIGHT_PX, width: "100%" }));
+  const svg = /** @type {SVGSVGElement} */ (
+    s("svg", { class: "timeline", role: "img", height: HEIGHT_PX, width: "100%" })
+  );
   const readout = h("output", { class: "note" });
-  const node = h("li", { class: "timeline-row" }, h("div", { class: "timeline-head" }, h("h3", { class: "mono" }, job), readout), svg);
+  const node = h(
+    "li",
+    { class: "timeline-row" },
+    h("div", { class: "timeline-head" }, h("h3", { class: "mono" }, job), readout),
+    svg,
+  );
   /** @type {{ runs: Run[], now: number }} */
   let data = { runs: [], now: Date.now() };
   let layout = layOut(data.runs, data.now, 0);
@@ -32,7 +39,10 @@ export function openTimeline(/** @type {string} */ job) {
     svg.setAttribute("height", layout.marks.length ? String(HEIGHT_PX) : "0");
     svg.setAttribute("tabindex", layout.marks.length ? "0" : "-1");
     svg.setAttribute("aria-label", `${job}: ${inWords(layout.marks)}`);
-    svg.replaceChildren(...(layout.marks.length ? axis(layout) : []), ...layout.marks.map(({ run, x }) => mark(run, x)));
+    svg.replaceChildren(
+      ...(layout.marks.length ? axis(layout) : []),
+      ...layout.marks.map(({ run, x }) => mark(run, x)),
+    );
     if (!picked) say(readout, inWords(layout.marks));
   }
 
@@ -43,7 +53,12 @@ export function openTimeline(/** @type {string} */ job) {
       picked = chosen !== null;
       svg.querySelector(".is-picked")?.classList.remove("is-picked");
       if (chosen) svg.querySelectorAll(".mark")[/** @type {number} */ (index)]?.classList.add("is-picked");
-      say(readout, chosen ? `${clock(momentOf(chosen.run), isToTheSecond(chosen.run))} ${stateOf(chosen.run)}: ${reasonOf(chosen.run)}` : inWords(layout.marks));
+      say(
+        readout,
+        chosen
+          ? `${clock(momentOf(chosen.run), isToTheSecond(chosen.run))} ${stateOf(chosen.run)}: ${reasonOf(chosen.run)}`
+          : inWords(layout.marks),
+      );
     },
   });
   new ResizeObserver(() => svg.clientWidth !== drawnWidth && draw()).observe(svg);
@@ -61,7 +76,11 @@ export function openTimeline(/** @type {string} */ job) {
 /** The meaning of every outline, in words. */
 export function legend() {
   const states = ["done", "skipped", "failed", "running", "abandoned"];
-  return h("ul", { class: "legend note" }, states.map((state) => h("li", { class: `result is-${state}` }, icon(state), state)));
+  return h(
+    "ul",
+    { class: "legend note" },
+    states.map((state) => h("li", { class: `result is-${state}` }, icon(state), state)),
+  );
 }
 
 /** @param {Run[]} runs newest first @param {number} now @param {number} width */
@@ -73,7 +92,14 @@ function layOut(runs, now, width) {
   const to = (sorted.length ? momentOf(sorted[sorted.length - 1]) : now) + tickMs / 2;
   const from = to - room * tickMs;
   const x = (/** @type {number} */ at) => ((at - from) / (to - from)) * width;
-  return { from, to, tickMs, width, x, marks: sorted.filter((run) => momentOf(run) > from).map((run) => ({ run, x: x(momentOf(run)) })) };
+  return {
+    from,
+    to,
+    tickMs,
+    width,
+    x,
+    marks: sorted.filter((run) => momentOf(run) > from).map((run) => ({ run, x: x(momentOf(run)) })),
+  };
 }
 
 /** @param {Run[]} sorted oldest first */
@@ -88,7 +114,13 @@ function shortestGap(sorted) {
 
 function mark(/** @type {Run} */ run, /** @type {number} */ x) {
   const state = stateOf(run);
-  const use = s("use", { href: `/assets/icons.svg#${state}`, x: (x - MARK_PX / 2).toFixed(1), y: 6, width: MARK_PX, height: MARK_PX });
+  const use = s("use", {
+    href: `/assets/icons.svg#${state}`,
+    x: (x - MARK_PX / 2).toFixed(1),
+    y: 6,
+    width: MARK_PX,
+    height: MARK_PX,
+  });
   return s("g", { class: `mark is-${state}` }, use);
 }
 
@@ -99,7 +131,13 @@ function axis({ x, from, to, tickMs, width }) {
   for (let at = Math.ceil(from / every) * every; at < to; at += every) {
     if (x(at) < 20 || x(at) > width - 22) continue;
     nodes.push(s("line", { class: "chart-base", x1: x(at).toFixed(1), x2: x(at).toFixed(1), y1: 24, y2: 28 }));
-    nodes.push(s("text", { class: "chart-label", x: x(at).toFixed(1), y: 42, "text-anchor": "middle" }, clock(at, tickMs < 60_000)));
+    nodes.push(
+      s(
+        "text",
+        { class: "chart-label", x: x(at).toFixed(1), y: 42, "text-anchor": "middle" },
+        clock(at, tickMs < 60_000),
+      ),
+    );
   }
   return nodes;
 }

@@ -30,7 +30,9 @@ const page = openPage({
     const [viewer, schedule] = await Promise.all([ask("/api/viewer"), ask("/api/jobs")]);
     presence.load(viewer);
     jobs = schedule.jobs;
-    const histories = await Promise.all(jobs.map((job) => ask(`/api/jobs/${encodeURIComponent(job.name)}/history?limit=${TIMELINE_TICKS}`)));
+    const histories = await Promise.all(
+      jobs.map((job) => ask(`/api/jobs/${encodeURIComponent(job.name)}/history?limit=${TIMELINE_TICKS}`)),
+    );
     runs = new Map(jobs.map((job, i) => [job.name, histories[i].runs]));
     showViewers();
     showSchedule();
@@ -86,7 +88,10 @@ function showViewers() {
 function showSince() {
   const since = presence.since();
   const words = presence.current().viewers > 0 ? "Watched" : "Empty";
-  say(at("viewers-since"), since === null ? "" : `${words} since ${moment(since, serverNow())} (${span(serverNow() - since)})`);
+  say(
+    at("viewers-since"),
+    since === null ? "" : `${words} since ${moment(since, serverNow())} (${span(serverNow() - since)})`,
+  );
 }
 
 function createNode(/** @type {any} */ first) {
@@ -107,10 +112,18 @@ function showSchedule() {
   at("timeline-part").hidden = jobs.length === 0;
   at("money-part").hidden = jobs.length === 0;
   showJobs(at("jobs"), jobs, presence.current());
-  keyed(at("timelines"), jobs, (job) => job.name, (job) => {
-    const strip = openTimeline(job.name);
-    return { node: strip.node, update: (each) => queueMicrotask(() => strip.show(runs.get(each.name) ?? [], serverNow())) };
-  });
+  keyed(
+    at("timelines"),
+    jobs,
+    (job) => job.name,
+    (job) => {
+      const strip = openTimeline(job.name);
+      return {
+        node: strip.node,
+        update: (each) => queueMicrotask(() => strip.show(runs.get(each.name) ?? [], serverNow())),
+      };
+    },
+  );
   showMoney();
 }
 
@@ -129,12 +142,23 @@ function showMoney() {
   say(at("saved"), money(totals.saved));
   say(at("saved-note"), `saved by ${count(skipped, "skipped tick")}`);
   say(at("spent"), money(totals.spent));
-  say(at("spent-note"), `spent on ${count(totals.runs, "run")}${totals.failed ? `, ${whole(totals.failed)} failed` : ""}`);
+  say(
+    at("spent-note"),
+    `spent on ${count(totals.runs, "run")}${totals.failed ? `, ${whole(totals.failed)} failed` : ""}`,
+  );
   const share = totals.saved + totals.spent ? totals.saved / (totals.saved + totals.spent) : 0;
   at("saved-bar").style.inlineSize = `${(share * 100).toFixed(1)}%`;
   say(at("share"), `${Math.round(share * 100)} % of what running at every tick would have cost was saved.`);
-  keyed(at("skips"), [...skips].sort((a, b) => b[1] - a[1]), ([reason]) => reason, ([reason]) => {
-    const n = h("dd");
-    return { node: h("div", {}, h("dt", {}, reason.replace(/^skip: /, "")), n), update: ([, value]) => say(n, whole(value)) };
-  });
+  keyed(
+    at("skips"),
+    [...skips].sort((a, b) => b[1] - a[1]),
+    ([reason]) => reason,
+    ([reason]) => {
+      const n = h("dd");
+      return {
+        node: h("div", {}, h("dt", {}, reason.replace(/^skip: /, "")), n),
+        update: ([, value]) => say(n, whole(value)),
+      };
+    },
+  );
 }

@@ -1,0 +1,127 @@
+// The frame of every page: connection state in words, version, messages, theme button, token view.
+// Guarantees that old figures stay on screen, marked as old, while the node is away, and that nothing moves when it goes
+// or comes back. Leaves to app.js when to read and when to connect.
+
+import { serverNow } from "./api.js";
+import { at, h, icon, say } from "./dom.js";
+import { clock } from "./format.js";
+import { showLogin } from "./login.js";
+
+const THEMES = ["system", "light", "dark"];
+const WORDS = { connecting: "Connecting", connected: "Connected", reconnecting: "Reconnecting", offline: "Offline" };
+const NAME_MAX = 64;
+const root = document.documentElement;
+
+export class Frame {
+  #main = at("main");
+  #spoken = h("span");
+  // Not spoken: a screen reader would read out every second.
+  #seconds = h("span", { "aria-hidden": "true" });
+  #bannerText = h("p");
+  #banner;
+  #trouble = h("p", { class: "error", role: "alert", hidden: true });
+  #readAt = 0;
+  #retryAt = 0;
+  #away = "";
+  #locked = false;
+
+  constructor(/** @type {() => void} */ retryNow) {
+    at("connection").replaceChildren(h("span", {}, this.#spoken, this.#seconds));
+    this.#banner = h("div", { class: "banner", hidden: true }, this.#bannerText, button("Try now", retryNow));
+    document.body.append(this.#banner);
+    this.#main.prepend(this.#trouble);
+    openThemeButton();
+    // On a phone the navigation scrolls in itself; the current page must not start out of sight.
+    document.querySelector(".site nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }
+
+  /** Whether anything has been read yet. */
+  get hasData() {
+    return this.#readAt > 0;
+  }
+
+  /** @param {import("./live.js").LiveState} state @param {number} retryAt when the next attempt is made, or 0 */
+  showState(state, retryAt) {
+    if (state === "paused" || state === "locked" || this.#locked) return;
+    if (state === "reconnecting" || state === "offline") this.#away = state;
+    if (state === "connected") this.#away = "";
+    // A retry in the middle of an outage is still the same outage.
+    root.dataset.live = this.#away || state;
+    this.#retryAt = retryAt;
+    say(this.#spoken, WORDS[state]);
+    this.tick();
+    this.#banner.hidden = !this.#away || !this.hasData;
+    const reason = this.#away === "offline" ? "This machine is offline." : "The node does not answer.";
+    say(this.#bannerText, `${reason} The figures are from ${clock(this.#readAt, true)}.`);
+  }
+
+  /** Shows who answered. */
+  greet(/** @type {any} */ hello) {
+    say(at("version"), String(hello?.version ?? "").slice(0, NAME_MAX));
+    for (const place of document.querySelectorAll("[data-node]")) {
+      say(place, String(hello?.node ?? "").slice(0, NAME_MAX));
+    }
+  }
+
+  /** A read went well. */
+  succeeded() {
+    this.#readAt = serverNow();
+    this.#trouble.hidden = true;
+    root.dataset.loaded = "true";
+  }
+
+  /** A read failed. During an outage the banner already says so. */
+  failed(/** @type {any} */ error, /** @type {() => void} */ retry) {
+    if (this.hasData && this.#away) return;
+    this.#trouble.replaceChildren(error?.message ?? String(error), button("Try again", retry));
+    this.#trouble.hidden = false;
+  }
+
+  /** Puts the token view in place of the page until the node has accepted a token. */
+  lock(/** @type {() => void} */ unlocked) {
+    if (this.#locked) return;
+    this.#locked = true;
+    root.dataset.live = "locked";
+    say(this.#spoken, "Token needed");
+    say(this.#seconds, "");
+    this.#banner.hidden = true;
+    showLogin(this.#main, () => {
+      this.#locked = false;
+      this.#away = "";
+      unlocked();
+    });
+  }
+
+  /** Runs every second. */
+  tick() {
+    const left = Math.ceil((this.#retryAt - Date.now()) / 1_000);
+    say(this.#seconds, left > 0 && !this.#locked ? ` in ${left} s` : "");
+  }
+}
+
+/** Cycles system, light, dark; the choice stays in this browser. */
+function openThemeButton() {
+  const cycle = /** @type {HTMLButtonElement} */ (at("theme"));
+  const show = () => {
+    const theme = root.dataset.theme ?? "system";
+    cycle.replaceChildren(icon(`theme-${theme}`));
+    cycle.setAttribute("aria-label", `Theme: ${theme}`);
+    cycle.title = `Theme: ${theme}`;
+  };
+  cycle.addEventListener("click", () => {
+    const theme = THEMES[(THEMES.indexOf(root.dataset.theme ?? "system") + 1) % THEMES.length];
+    if (theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    try {
+      localStorage.setItem("syncline.theme", theme);
+    } catch {
+      // Storage may be forbidden: the choice then lasts as long as the page.
+    }
+    show();
+  });
+  show();
+}
+
+function button(/** @type {string} */ words, /** @type {() => void} */ click) {
+  return h("button", { class: "button small", type: "button", on: { click } }, words);
+}
