@@ -6,6 +6,7 @@
 mod port;
 mod world;
 
+use std::env;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -69,6 +70,10 @@ fn processes(workspace: &Workspace, options: &Options) -> Vec<Process> {
     let mut node = Command::new(workspace.binary(profile, "syncline"));
     node.arg("serve").current_dir(&workspace.root);
     node.env("SYNCLINE_LISTEN", options.listen.to_string()).env("SYNCLINE_DATA", data(workspace, options));
+    if env::var_os("SYNCLINE_LOG_FORMAT").is_none() {
+        // Behind our pipe the node sees no terminal and would log for machines.
+        node.env("SYNCLINE_LOG_FORMAT", "human");
+    }
     vec![Process { name: "node", command: node, ready_path: "/readyz" }]
 }
 
