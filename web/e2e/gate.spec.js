@@ -2,18 +2,13 @@
 
 import { expect, open, test } from "./support/test.js";
 
-test.use({
-  nodeOptions: {
-    config: [
-      "[[jobs]]",
-      'name = "picture"',
-      'cron = "*/2 * * * * *"',
-      'gate = "viewers"',
-      "cost_usd = 0.002",
-      'run = "picture"',
-    ].join("\n"),
-  },
-});
+/** The configuration of one picture job. */
+const job = ({ cron = "*/2 * * * * *" } = {}) =>
+  ["[[jobs]]", 'name = "picture"', `cron = "${cron}"`, 'gate = "viewers"', "cost_usd = 0.002", 'run = "picture"'].join(
+    "\n",
+  );
+
+test.use({ nodeOptions: { config: job() } });
 
 const newest = (/** @type {import("@playwright/test").Page} */ page) => page.locator("#history tr").first();
 
@@ -73,23 +68,32 @@ test.describe("refused", () => {
   });
 });
 
-test("vw_22 the history turns its pages and the newest one follows the schedule", async ({ node, page }) => {
-  const records = async () => {
-    await node.ask("/api/jobs/picture/run", {});
-    return (await node.ask("/api/jobs/picture/history?limit=30")).runs.length;
-  };
-  await expect.poll(records, { intervals: [50], timeout: 30_000 }).toBeGreaterThan(20);
-  await open(page, "/viewer");
-  const rows = page.locator("#history tr");
-  await expect(rows).toHaveCount(20);
-  const last = await rows.last().innerText();
-  await page.getByRole("button", { name: "Older" }).click();
-  await expect(page.locator("#history-place")).toHaveText("page 2");
-  await expect(rows.filter({ hasText: last.split("\n")[0] }).first()).not.toHaveText(last);
-  await page.getByRole("button", { name: "Newer" }).click();
-  await expect(page.locator("#history-place")).toHaveText("page 1");
-  const before = await page.locator("#history time").first().getAttribute("datetime");
-  await expect(page.locator("#history time").first()).not.toHaveAttribute("datetime", before ?? "");
+test.describe("with runs by hand alone", () => {
+  test.use({ nodeOptions: { config: job({ cron: "0 0 1 1 *" }) } });
+
+  test("vw_22 the history turns its pages and the newest one follows the schedule", async ({ node, page }) => {
+    const run = () => node.ask("/api/jobs/picture/run", {});
+    const records = async () => (await node.ask("/api/jobs/picture/history?limit=100")).runs;
+    // How an overlapping request is recorded is the schedule's business; here only the number of records matters.
+    await expect.poll(async () => (await run(), (await records()).length), { intervals: [20] }).toBeGreaterThan(22);
+    await expect.poll(async () => (await node.ask("/api/jobs")).jobs[0].running).toBe(false);
+    const onSecondPage = (await records()).length - 20;
+
+    await open(page, "/viewer");
+    const rows = page.locator("#history tr");
+    await expect(rows).toHaveCount(20);
+    const first = await rows.allInnerTexts();
+    await page.getByRole("button", { name: "Older" }).click();
+    await expect(rows).toHaveCount(onSecondPage);
+    await expect(page.locator("#history-place")).toHaveText("page 2");
+    await expect(page.getByRole("button", { name: "Older" })).toBeDisabled();
+
+    await page.getByRole("button", { name: "Newer" }).click();
+    await expect(page.locator("#history-place")).toHaveText("page 1");
+    await expect.poll(() => rows.allInnerTexts()).toEqual(first);
+    await run();
+    await expect.poll(async () => (await rows.allInnerTexts())[1]).toBe(first[0]);
+  });
 });
 
 test("vw_22 the timeline is read tick by tick with the arrow keys", async ({ page }) => {
