@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use bytes::Bytes;
 use metrics::Counter;
 use syncline_store::Store;
 use syncline_store::kv::Kv;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -178,11 +178,19 @@ pub struct Node;
 impl Node {
     /// Opens the store, listens, and answers from then on.
     pub async fn start(config: Config) -> Result<Running, StartError> {
+        Node::start_with(config, http::app).await
+    }
+
+    /// The same, with other routes than the API's or more of them. [`http::behind_door`] puts the door in front.
+    pub async fn start_with(
+        config: Config,
+        app: impl FnOnce(&Arc<Context>) -> Router,
+    ) -> Result<Running, StartError> {
         let data = config.data.clone();
         fs::create_dir_all(&data).map_err(|source| StartError::Data { path: data, source })?;
         let address = config.listen;
         let listening = |source| StartError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listening)?;
+        let listener = server::listen(address).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let store = Store::open(config.database_url.expose()).await?;
         let context = Context::new(config, store, address);
@@ -195,7 +203,7 @@ impl Node {
         context.scheduler.start(&halt, &workers);
         workers.spawn(keep_house(Arc::clone(&context), halt.clone()));
         workers.close();
-        let app = http::app(&context);
+        let app = app(&context);
         let serving = {
             let context = Arc::clone(&context);
             tokio::spawn(async move {

@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use metrics::{Counter, Gauge};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,6 +36,10 @@ use stall::Stall;
 
 /// Descriptors kept for everything that is not a connection: files, the database, outgoing calls.
 const FILES_RESERVED: u64 = 128;
+
+/// Connections the system holds until they are accepted. What a burst brings beyond that has to knock again, which takes
+/// the caller a second.
+const BACKLOG: u32 = 4_096;
 
 /// How long a peer may leave an answer unread.
 const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,6 +56,14 @@ const STREAMS_PER_CONNECTION: u32 = 128;
 /// Who sent a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
+
+/// Listens on `address`. A port that the last process has just left can be taken at once.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves `app` on `listener` until `stop`, and returns when the last connection is gone.
 pub(crate) async fn run(
