@@ -7,7 +7,8 @@
 //! included: a restarted node has a new id, so that report is just another node's.
 //!
 //! Read the store right before a decision and every few seconds besides: the time between a report's writing and
-//! its first reading is the time by which its promise is stretched.
+//! its first reading is the time by which its promise is stretched. Then ask for the moment the job fell due, not for
+//! the moment the reading was done: a process may be stopped in between for as long as it pleases the machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub struct Nodes {
     own: String,
     /// By node id. At most [`kv::LIST_MAX`], as one reading brings no more.
     peers: BTreeMap<String, Peer>,
+    /// When the store was read last.
+    read_at: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +40,7 @@ impl Nodes {
     /// Knows nobody yet; reports of `own` will be left out, for the roster knows better.
     #[must_use]
     pub fn new(own: impl Into<String>) -> Self {
-        Self { own: own.into(), peers: BTreeMap::new() }
+        Self { own: own.into(), peers: BTreeMap::new(), read_at: Timestamp::ZERO }
     }
 
     /// Takes in one complete reading of the store: node ids and their reports.
@@ -53,12 +56,14 @@ impl Nodes {
             };
             self.peers.insert(node.to_owned(), peer);
         }
-        let kept = former.into_iter().filter(|(_, peer)| peer.watched_until > now);
+        // What stood at the last reading may still be asked for: a job may have fallen due since.
+        let read_before = std::mem::replace(&mut self.read_at, now);
+        let kept = former.into_iter().filter(|(_, peer)| peer.watched_until > read_before);
         let room = kv::LIST_MAX.saturating_sub(self.peers.len());
         self.peers.extend(kept.take(room));
     }
 
-    /// How many watch through the other nodes.
+    /// How many watch through the other nodes, at `now` or at a moment not long past.
     #[must_use]
     pub fn total(&self, now: Timestamp) -> Summary {
         let mut total = Summary::default();
@@ -79,8 +84,12 @@ impl Nodes {
 
 impl Peer {
     fn new(now: Timestamp, report: Report) -> Self {
-        // No honest promise is longer; a garbled one must not keep the gate open for ever.
-        let until = |ms| now + Duration::from_millis(ms).min(TTL + SLACK);
+        let until = |ms| match ms {
+            // No promise, not even for a moment before it was heard.
+            0 => Timestamp::ZERO,
+            // No honest promise is longer than this; a garbled one must not keep the gate open for ever.
+            ms => now + Duration::from_millis(ms).min(TTL + SLACK),
+        };
         let (watched_until, visible_until) = (until(report.watched_for_ms), until(report.visible_for_ms));
         Self { report, heard_at: now, watched_until, visible_until }
     }
@@ -137,6 +146,8 @@ mod tests {
         nodes.observe(at(10), []);
         assert_eq!(nodes.total(at(59)).viewers, 4);
         nodes.observe(at(60), []);
+        assert_eq!((nodes.total(at(59)).viewers, nodes.total(at(60)).viewers), (4, 0));
+        nodes.observe(at(70), []);
         assert!(nodes.peers.is_empty());
     }
 
@@ -148,6 +159,16 @@ mod tests {
         assert_eq!(nodes.total(at(1)).viewers, 1);
         nodes.observe(at(2), [("a", report(8, 0, 0))]);
         assert_eq!(nodes.total(at(2)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_06_the_answer_for_the_moment_a_job_fell_due_outlives_the_reading() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(0), [("a", report(1, 1, 50))]);
+        // Due at 40 s; the reading's answer is handled at 90 s, for the process was stopped.
+        nodes.observe(at(90), [("a", report(1, 1, 50)), ("b", report(1, 0, 0))]);
+        assert_eq!(nodes.total(at(40)).viewers, 1);
+        assert_eq!(nodes.total(at(90)).viewers, 0);
     }
 
     #[test]

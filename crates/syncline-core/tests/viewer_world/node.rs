@@ -58,9 +58,11 @@ enum Operation {
     Read {
         asked: u64,
     },
-    /// Reading the viewers of others for a decision; our own were counted when it was due.
+    /// Reading the viewers of others for a decision. Who counts is who watched when it fell due, however long the
+    /// reading takes; our own were counted then.
     Look {
         pending: Pending,
+        due: Timestamp,
         own: Summary,
         asked: u64,
     },
@@ -101,6 +103,8 @@ impl Node {
             Event::Start => {
                 let cron = Cron::parse("* * * * *").expect("a valid expression");
                 self.ticker = Some(Ticker::new(cron, Timestamp::from_ms(context.wall_ms())));
+                // Answers to what a former life asked must not be taken for ours.
+                self.last_operation = context.dice().pick(0..=u64::from(u32::MAX)) << 20;
                 self.trace.borrow_mut().started(&self.name, context.world_ms());
                 self.poll(context);
             }
@@ -191,8 +195,9 @@ impl Node {
 
     fn consider(&mut self, trigger: Trigger, bucket: Bucket, context: &mut Context<'_, Note>) {
         let pending = self.trace.borrow_mut().begun(trigger, bucket, self.gate, context.world_ms());
-        let own = self.roster.counts(self.now(context));
-        let look = Operation::Look { pending, own, asked: self.pledge.number() };
+        let due = self.now(context);
+        let own = self.roster.counts(due);
+        let look = Operation::Look { pending, due, own, asked: self.pledge.number() };
         self.ask(Request::List, look, context);
     }
 
@@ -211,9 +216,9 @@ impl Node {
         match operation {
             Operation::Publish(draft) => self.published(draft, response.is_some(), context),
             Operation::Read { asked } => _ = self.take_in(asked, response, context),
-            Operation::Look { pending, own, asked } => {
+            Operation::Look { pending, due, own, asked } => {
                 let complete = self.take_in(asked, response, context);
-                self.look(pending, own, complete, context);
+                self.look(pending, own, self.peers.total(due), complete, context);
             }
             Operation::Compete(pending, decision) => {
                 self.compete(&pending, decision, response.as_ref(), context);
@@ -250,8 +255,14 @@ impl Node {
         complete
     }
 
-    fn look(&mut self, pending: Pending, own: Summary, complete: bool, context: &mut Context<'_, Note>) {
-        let mut others = self.peers.total(self.now(context));
+    fn look(
+        &mut self,
+        pending: Pending,
+        own: Summary,
+        mut others: Summary,
+        complete: bool,
+        context: &mut Context<'_, Note>,
+    ) {
         if self.bug == Some(Bug::IgnoresOtherNodes) {
             others = Summary::default();
         }
