@@ -22,7 +22,7 @@ pub(crate) fn fmt(workspace: &Workspace, check: bool) -> Result<()> {
 /// is compiled in.
 pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
     let deny = ["--", "-D", "warnings"];
-    let mut servers = workspace.cargo(["clippy", "--workspace", "--all-targets"]);
+    let mut servers = workspace.cargo(["clippy", "--workspace", "--all-targets", "--keep-going"]);
     command::stream(servers.args(deny))?;
     let mut browsers = workspace.cargo(["clippy", "-p", "syncline-browser", "--target", WASM_TARGET]);
     command::stream(browsers.args(deny))

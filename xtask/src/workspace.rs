@@ -98,8 +98,19 @@ impl Workspace {
     ) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder);
+        for (name, _) in env::vars_os().filter(|(name, _)| is_about_us(&name.to_string_lossy())) {
+            command.env_remove(name);
+        }
         command
     }
+}
+
+/// Whether Cargo has set this variable to describe the program it runs, which is this one.
+///
+/// Build scripts may ask to run again when such a variable changes (ring's does): left in place, half of the
+/// dependencies would be compiled anew whenever a developer goes from `cargo xtask` to plain `cargo` and back.
+fn is_about_us(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// The very Cargo that started this program, so that one toolchain does everything.
@@ -125,6 +136,16 @@ mod tests {
         assert_eq!(workspace.binary("debug", "syncline"), Path::new("/elsewhere/debug/syncline"));
         assert_eq!(workspace.version, "0.1.0");
         assert_eq!(workspace.binaries, ["syncline", "serversync"]);
+    }
+
+    #[test]
+    fn what_describes_this_program_is_not_passed_on() {
+        assert!(is_about_us("CARGO_PKG_NAME") && is_about_us("CARGO_MANIFEST_DIR"));
+        assert!(
+            !["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_TERM_COLOR", "PATH"]
+                .into_iter()
+                .any(is_about_us)
+        );
     }
 
     #[test]
