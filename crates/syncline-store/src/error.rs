@@ -138,7 +138,7 @@ impl Error {
             Self::Newer { .. } => Some("run the newer Syncline, or point DATABASE_URL at another database"),
             Self::Disk { .. } => Some("check the disk and the system log, then restart"),
             Self::Pooler { .. } => Some(
-                "add ?statement-cache-capacity=0 to the address, or let the pooler keep prepared statements",
+                "set statement-cache-capacity=0 in the address, or let the pooler keep prepared statements",
             ),
             Self::Kv(_) | Self::Invalid { .. } | Self::Closed { .. } | Self::Engine { .. } => None,
         }
@@ -198,9 +198,11 @@ impl Error {
 }
 
 fn reason(error: &sqlx::Error) -> String {
-    let mut text = match error.as_database_error() {
-        Some(database) => database.message().to_owned(),
-        None => error.to_string(),
+    let mut text = match error {
+        sqlx::Error::Database(database) => database.message().to_owned(),
+        // The pool does not tell which of the two it was.
+        sqlx::Error::PoolTimedOut => "no connection in time: none answered, or all are in use".to_owned(),
+        other => other.to_string(),
     };
     text.truncate(text.floor_char_boundary(REASON_MAX_BYTES));
     text

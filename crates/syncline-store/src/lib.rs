@@ -66,19 +66,19 @@ impl Store {
     /// Opens the store at `url` and brings its schema up to date.
     ///
     /// `sqlite:path/to/file.db` (the file and its folder are created), `sqlite::memory:` (gone when closed), or
-    /// `postgres://user:password@host:port/database?sslmode=...`. Behind a pooler that keeps no prepared
-    /// statements add `statement-cache-capacity=0`.
+    /// `postgres://user:password@host:port/database?sslmode=...`, directly or by way of a pooler in transaction
+    /// mode.
     pub async fn open(url: &str) -> Result<Self, Error> {
         let engine = if sqlite::Engine::speaks(url) {
             Engine::Sqlite(sqlite::Engine::open(url, Arc::new(clock::Machine)).await?)
         } else if postgres::Engine::speaks(url) {
             Engine::Postgres(postgres::Engine::open(url).await?)
         } else {
-            // It may hold a password in whatever form; only the scheme is safe to show.
-            let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-            let address = if scheme.chars().all(|c| c.is_ascii_alphanumeric()) { scheme } else { "" };
-            let reason = "is neither sqlite: nor postgres://".to_owned();
-            return Err(Error::Address { address: format!("{address}:…"), reason });
+            // It may hold a password in whatever place; only a scheme is safe to show.
+            let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+            let scheme = scheme.filter(|scheme| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
+            let address = scheme.map_or_else(|| "…".to_owned(), |scheme| format!("{scheme}://…"));
+            return Err(Error::Address { address, reason: "is neither sqlite: nor postgres://".to_owned() });
         };
         Ok(Self { engine })
     }

@@ -1,6 +1,7 @@
 //! The shared engine: one PostgreSQL database for several nodes.
 //!
 //! - [`session`]: one connection for one piece of work
+//! - [`pooler`]: whether connections are ours alone
 //! - [`kv`], [`schedule`]: the ports
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
@@ -8,14 +9,16 @@
 //! a lost server is found again without reopening; no call waits longer than [`CONNECT_MAX`] for a connection
 //! plus [`ANSWER_MAX`] for the answer.
 //!
-//! **Poolers.** Nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Two
-//! ways of speaking fit two kinds of poolers in transaction mode. By default statements are prepared once and
-//! kept, which needs a direct connection or a pooler that carries prepared statements (PgBouncer 1.21 or later
-//! with `max_prepared_statements`). With `statement-cache-capacity=0` in the address nothing is kept, and every
-//! statement, which is parsed and executed in two steps, runs inside a transaction, so that both steps meet the
-//! same server connection; any pooler in transaction mode can carry that.
+//! **Poolers.** Nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Prepared
+//! statements are kept only on connections that are ours alone. Opening finds out whether a pooler stands between
+//! ([`pooler`]); if so, nothing is prepared by name, and every statement, which is parsed and executed in two
+//! steps, runs inside a transaction, so that both steps meet the same server connection: four round trips instead
+//! of one. `statement-cache-capacity` in the address decides it instead: 0 as behind a pooler, more as on a
+//! direct connection, which is right for poolers that carry prepared statements (PgBouncer 1.21 and later with
+//! `max_prepared_statements`).
 
 mod kv;
+mod pooler;
 mod schedule;
 mod session;
 
@@ -25,6 +28,7 @@ use std::time::Duration;
 
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
+use tokio::time::timeout;
 
 use crate::{Error, migrate};
 
@@ -38,6 +42,8 @@ const CONNECTIONS: u32 = 10;
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a call waits for the server's answers.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long opening waits for the schema to be brought up to date, by us or by the node that was first.
+const MIGRATION_MAX: Duration = Duration::from_secs(5 * 60);
 /// An idle connection is given up after this.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// A connection is replaced after this, so that one that leads to the wrong server after a failover ends.
@@ -102,9 +108,17 @@ impl Engine {
             None => options.application_name("syncline"),
             Some(_) => options,
         };
+        let store: Arc<str> = describe(&options).into();
+        // Beside its answer this brings an honest error: a pool would retry a refused connection until its time
+        // is up and then tell only that it is.
+        let between = match timeout(ANSWER_MAX, pooler::is_between(&options)).await {
+            Ok(answer) => answer.map_err(|error| Error::postgres(&store, &error))?,
+            Err(_) => return Err(no_answer(&store, ANSWER_MAX)),
+        };
+        let told = query.split('&').find_map(|parameter| parameter.strip_prefix("statement-cache-capacity="));
         let engine = Self {
-            store: describe(&options).into(),
-            keeps_statements: !query.split('&').any(|parameter| parameter == "statement-cache-capacity=0"),
+            store,
+            keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pool: PoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(CONNECT_MAX)
@@ -113,6 +127,7 @@ impl Engine {
                 .connect_lazy_with(options),
         };
         engine.bring_up_to_date().await?;
+        engine.ping().await?;
         Ok(engine)
     }
 
@@ -123,12 +138,12 @@ impl Engine {
 
     /// A session for one statement.
     pub(crate) async fn statement(&self) -> Result<Session, Error> {
-        Session::statement(self).await
+        Session::statement(self, ANSWER_MAX).await
     }
 
     /// A session for several statements that belong together.
     pub(crate) async fn transaction(&self) -> Result<Session, Error> {
-        Session::transaction(self).await
+        Session::transaction(self, ANSWER_MAX).await
     }
 
     /// The database's clock, for a transaction in which several statements must agree on the moment.
@@ -168,7 +183,7 @@ impl Engine {
         if migrate::missing(&self.store, self.schema_version().await?)?.is_empty() {
             return Ok(());
         }
-        let mut session = self.transaction().await?;
+        let mut session = Session::transaction(self, MIGRATION_MAX).await?;
         // Held until the transaction ends, so it works behind any pooler.
         session.execute(self.query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK)).await?;
         session.control(migrate::CREATE_TABLE).await?;
@@ -200,6 +215,11 @@ impl Engine {
         session.commit().await?;
         Ok(version)
     }
+}
+
+fn no_answer(store: &str, waited: Duration) -> Error {
+    let reason = format!("no answer within {} s", waited.as_secs());
+    Error::Unreachable { store: store.to_owned(), reason }
 }
 
 fn unknown_parameter(query: &str) -> Option<&str> {

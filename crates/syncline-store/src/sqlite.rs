@@ -242,3 +242,40 @@ async fn settle_clock(connection: &mut SqliteConnection, clock: SteadyClock) -> 
         .await?;
     Ok(clock)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Machine;
+
+    #[tokio::test]
+    async fn the_settings_that_make_writes_durable_are_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
+        let settings = engine.write(|connection| {
+            Box::pin(async move {
+                let setting = "SELECT (SELECT * FROM pragma_journal_mode), (SELECT * FROM pragma_synchronous), \
+                     (SELECT * FROM pragma_foreign_keys)";
+                Ok(sqlx::query_as::<_, (String, i64, i64)>(setting).fetch_one(connection).await.unwrap())
+            })
+        });
+        // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
+        assert_eq!(settings.await.unwrap(), ("wal".to_owned(), 2, 1));
+    }
+
+    #[tokio::test]
+    async fn readers_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
+        let failed = engine.failed();
+        let written = engine.read(|connection| {
+            Box::pin(async move {
+                sqlx::query("DELETE FROM kv").execute(connection).await.map_err(failed)?;
+                Ok(())
+            })
+        });
+        assert!(matches!(written.await.unwrap_err(), Error::Denied { .. }));
+    }
+}

@@ -1,11 +1,16 @@
 //! One suite, two engines: what a store promises, checked against SQLite and against PostgreSQL.
 //!
-//! Each case is written once over [`Fixture`] and shows up as two tests, `sqlite::name` and `postgres::name`.
+//! Each case is written once over `Fixture` and shows up as two tests, `sqlite::name` and `postgres::name`; and
+//! all of them again, in one test, with PostgreSQL behind a transaction pooler.
 
-#[cfg(test)]
+#![cfg(test)]
+
+use syncline_store::{Error, Store};
+
 mod conformance {
     pub(crate) mod fixture;
     pub(crate) mod kv;
+    pub(crate) mod pooler;
     pub(crate) mod schedule;
     pub(crate) mod schedule_records;
     pub(crate) mod store;
@@ -30,6 +35,14 @@ macro_rules! conformance {
                 async fn $case() {
                     conformance::$module::$case(&Fixture::postgres().await).await;
                 }
+            )*)*
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn every_case_holds_behind_a_transaction_pooler() {
+            $($(
+                println!(stringify!($case));
+                conformance::$module::$case(&conformance::fixture::Fixture::pooled().await).await;
             )*)*
         }
     };
@@ -78,4 +91,23 @@ conformance! {
         a_run_given_up_too_early_can_still_end,
         old_history_is_trimmed_in_steps_and_totals_stay,
     }
+}
+
+/// The suite above shows nothing unless this pooler does harm where it may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_loses_prepared_statements_is_told_apart_with_a_hint() {
+    let (url, _) = conformance::fixture::pooled_database().await;
+    let store = match Store::open(&format!("{url}?statement-cache-capacity=100")).await {
+        Ok(store) => store,
+        Err(refused) => return assert!(matches!(refused, Error::Pooler { .. }), "{refused}"),
+    };
+    let kv = store.kv();
+    for n in 0..100 {
+        let key = conformance::fixture::key(&format!("k:{n}"));
+        if let Err(error @ Error::Pooler { .. }) = kv.put_new(&key, "v", None).await {
+            assert!(error.hint().unwrap().contains("statement-cache-capacity=0"));
+            return;
+        }
+    }
+    panic!("a hundred prepared statements survived the pooler");
 }

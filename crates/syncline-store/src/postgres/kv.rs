@@ -133,3 +133,45 @@ impl Kv for PostgresKv {
         Ok(swept)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Connection, PgConnection};
+    use syncline_sim::postgres::database_with;
+
+    use super::*;
+
+    /// The server's language would order `a` beside `A` and pass over punctuation; keys must not care.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn vw_04_a_listing_searches_its_index_in_any_collation() {
+        let icu = "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'";
+        let database = tokio::task::spawn_blocking(move || database_with(icu)).await.unwrap();
+        let kv = PostgresKv::new(Engine::open(&database.url).await.unwrap());
+        let mut connection = PgConnection::connect(&database.url).await.unwrap();
+        let fill = "INSERT INTO kv SELECT 'viewer:' || n, '1', CASE WHEN n % 2 = 0 THEN n ELSE NULL END \
+             FROM generate_series(1, 20000) AS n; ANALYZE kv";
+        sqlx::raw_sql(fill).execute(&mut connection).await.unwrap();
+
+        let explain = AssertSqlSafe(format!("EXPLAIN {LIST}"));
+        let range = Range::of_prefix("viewer:", 1).unwrap();
+        let plan: Vec<(String,)> = sqlx::query_as(explain)
+            .bind(range.from)
+            .bind(range.to)
+            .bind(range.limit)
+            .bind(GARBAGE_TOLERATED + 1)
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        let plan = plan.into_iter().map(|(line,)| line).collect::<Vec<_>>().join("\n");
+        assert!(plan.contains("Index Scan using kv_pkey"), "{plan}");
+        assert!(plan.contains("kv_expires_at"), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+
+        for text in ["b:a", "b:B", "b:_", "b:-a", "b:é", "b:z"] {
+            kv.put(&Key::new(text).unwrap(), "", None).await.unwrap();
+        }
+        let listed = kv.list("b:", 10).await.unwrap();
+        let listed: Vec<&str> = listed.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(listed, ["b:-a", "b:B", "b:_", "b:a", "b:z", "b:é"]);
+    }
+}

@@ -4,13 +4,15 @@
 //! [`Session::rollback`], be it because it failed, its caller went away or the server no longer answers, takes
 //! its connection with it, and the server rolls back. No half-done work ever returns to the pool.
 
+use std::time::Duration;
+
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{Executor, FromRow};
 use tokio::time::{Instant, timeout_at};
 
-use super::{ANSWER_MAX, Engine};
+use super::{Engine, no_answer};
 use crate::Error;
 
 /// A statement ready to be sent.
@@ -19,6 +21,7 @@ pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
 pub(crate) struct Session {
     engine: Engine,
     connection: PoolConnection<Postgres>,
+    answer_max: Duration,
     deadline: Instant,
     in_transaction: bool,
     /// While set, the state of the connection is known only to the server.
@@ -27,10 +30,10 @@ pub(crate) struct Session {
 
 impl Session {
     /// For one statement.
-    pub(super) async fn statement(engine: &Engine) -> Result<Self, Error> {
-        let mut session = Self::open(engine).await?;
-        // Without a kept statement each is parsed and executed in two steps, and only a transaction makes sure
-        // that a pooler brings both to the same place.
+    pub(super) async fn statement(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
+        let mut session = Self::open(engine, answer_max).await?;
+        // A statement that is not kept is parsed and executed in two steps, and only a transaction makes a
+        // pooler bring both to the same place.
         if !engine.keeps_statements {
             session.control("BEGIN").await?;
             session.in_transaction = true;
@@ -39,19 +42,20 @@ impl Session {
     }
 
     /// For several statements that happen together or not at all.
-    pub(super) async fn transaction(engine: &Engine) -> Result<Self, Error> {
-        let mut session = Self::open(engine).await?;
+    pub(super) async fn transaction(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
+        let mut session = Self::open(engine, answer_max).await?;
         session.control("BEGIN").await?;
         session.in_transaction = true;
         Ok(session)
     }
 
-    async fn open(engine: &Engine) -> Result<Self, Error> {
+    async fn open(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
         let connection = engine.pool.acquire().await.map_err(engine.failed())?;
         Ok(Self {
             engine: engine.clone(),
             connection,
-            deadline: Instant::now() + ANSWER_MAX,
+            answer_max,
+            deadline: Instant::now() + answer_max,
             in_transaction: false,
             unsettled: false,
         })
@@ -124,10 +128,7 @@ impl Session {
                 self.unsettled = false;
                 result.map_err(self.engine.failed())
             }
-            Err(_) => Err(Error::Unreachable {
-                store: self.engine.name().to_owned(),
-                reason: format!("no answer within {} s", ANSWER_MAX.as_secs()),
-            }),
+            Err(_) => Err(no_answer(self.engine.name(), self.answer_max)),
         }
     }
 }

@@ -299,3 +299,149 @@ impl Outcome for Unrun {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::clock::Machine;
+    use crate::sqlite::Engine;
+
+    async fn open() -> Engine {
+        let engine = Engine::open("sqlite::memory:", Arc::new(Machine)).await.unwrap();
+        sql(&engine, "CREATE TABLE parent (id INTEGER PRIMARY KEY)").await.unwrap();
+        let child = "CREATE TABLE child (id INTEGER PRIMARY KEY CHECK (id > 0), \
+             parent INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED) ";
+        sql(&engine, child).await.unwrap();
+        engine
+    }
+
+    async fn sql(engine: &Engine, sql: &'static str) -> Result<(), Error> {
+        let failed = engine.failed();
+        engine
+            .write(move |connection| {
+                Box::pin(async move {
+                    sqlx::raw_sql(sql).execute(connection).await.map_err(failed)?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    async fn children(engine: &Engine) -> i64 {
+        let count = engine.read(|connection| {
+            Box::pin(async move {
+                Ok(sqlx::query_scalar("SELECT count(*) FROM child").fetch_one(connection).await.unwrap())
+            })
+        });
+        count.await.unwrap()
+    }
+
+    /// Runs the changes so that they share one transaction: they queue up behind one that waits for them.
+    async fn together<const N: usize>(engine: &Engine, changes: [&'static str; N]) -> [Result<(), Error>; N] {
+        let (started, has_started) = oneshot::channel();
+        let (release, released) = oneshot::channel::<()>();
+        let holder = tokio::spawn({
+            let engine = engine.clone();
+            async move {
+                let hold = engine.write(move |_| {
+                    Box::pin(async move {
+                        started.send(()).unwrap();
+                        released.await.unwrap();
+                        Ok(())
+                    })
+                });
+                hold.await
+            }
+        });
+        has_started.await.unwrap();
+        let commits = engine.counts().1;
+        let waiting = changes.map(|change| {
+            let engine = engine.clone();
+            tokio::spawn(async move { sql(&engine, change).await })
+        });
+        while engine.writer.queue.capacity() > QUEUE_MAX - N {
+            tokio::task::yield_now().await;
+        }
+        release.send(()).unwrap();
+        let results = join_all(waiting).await;
+        let committed = holder.await.unwrap().is_ok();
+        assert_eq!(engine.counts().1, commits + u64::from(committed), "one transaction for all of them");
+        let results: Vec<_> = results.into_iter().map(Result::unwrap).collect();
+        results.try_into().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_failing_change_takes_nothing_from_its_neighbours() {
+        let engine = open().await;
+        let [first, bad, last] = together(
+            &engine,
+            [
+                "INSERT INTO child (id) VALUES (1)",
+                "INSERT INTO child (id) VALUES (2); INSERT INTO child (id) VALUES (-1)",
+                "INSERT INTO child (id) VALUES (3)",
+            ],
+        )
+        .await;
+        assert_eq!((first, last), (Ok(()), Ok(())));
+        assert!(matches!(bad, Err(Error::Engine { .. })), "{bad:?}");
+        assert_eq!(children(&engine).await, 2, "the failing change is undone as a whole");
+    }
+
+    #[tokio::test]
+    async fn a_failed_commit_fails_every_change_in_it_and_keeps_none() {
+        let engine = open().await;
+        let results = together(
+            &engine,
+            [
+                "INSERT INTO child (id) VALUES (1)",
+                // Noticed only when the transaction is to be committed.
+                "INSERT INTO child (id, parent) VALUES (2, 99)",
+                "INSERT INTO child (id) VALUES (3)",
+            ],
+        )
+        .await;
+        for result in results {
+            assert!(matches!(result, Err(Error::Engine { .. })), "{result:?}");
+        }
+        assert_eq!(children(&engine).await, 0);
+        sql(&engine, "INSERT INTO child (id) VALUES (1)").await.unwrap();
+        assert_eq!(children(&engine).await, 1, "the writer goes on");
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_named_fails_the_group_and_passes() {
+        let engine = open().await;
+        sql(&engine, "CREATE TABLE bulk (data BLOB)").await.unwrap();
+        sql(&engine, "PRAGMA max_page_count = 40").await.unwrap();
+        let results = together(
+            &engine,
+            ["INSERT INTO child (id) VALUES (1)", "INSERT INTO bulk VALUES (zeroblob(1000000))"],
+        )
+        .await;
+        for result in results {
+            let full = result.unwrap_err();
+            assert!(matches!(full, Error::Full { .. }), "{full:?}");
+            assert!(full.retryable());
+        }
+        assert_eq!(children(&engine).await, 0);
+        sql(&engine, "PRAGMA max_page_count = 4000").await.unwrap();
+        sql(&engine, "INSERT INTO bulk VALUES (zeroblob(1000000))").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn closing_commits_what_is_queued_and_refuses_what_comes_after() {
+        let engine = open().await;
+        let changes = (1..=50).map(|_| sql(&engine, "INSERT INTO child DEFAULT VALUES"));
+        let (results, ()) = tokio::join!(join_all(changes), async {
+            // Every change above has been queued once this runs.
+            engine.writer.close().await;
+        });
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        assert_eq!(engine.counts().0, 52);
+        let late = sql(&engine, "INSERT INTO child DEFAULT VALUES").await.unwrap_err();
+        assert!(matches!(late, Error::Closed { .. }), "{late:?}");
+    }
+}

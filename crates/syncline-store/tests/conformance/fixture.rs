@@ -1,14 +1,20 @@
 //! A fresh store of either kind, and how to look past it at what is in the database.
 
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use syncline_core::kv::Key;
 use syncline_core::schedule::Bucket;
 use syncline_core::time::Timestamp;
-use syncline_sim::postgres::{self, Database};
+use syncline_sim::postgres::{self, Cluster, Database};
 use syncline_store::{Backend, Store};
 use tempfile::TempDir;
+
+use super::pooler;
 
 /// Far longer than anything here takes; reaching it is a failure, not a measurement.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -17,6 +23,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) url: String,
+    /// Past any pooler.
+    direct_url: String,
     /// Dropped last: the database goes with it.
     _home: Home,
 }
@@ -24,19 +32,29 @@ pub(crate) struct Fixture {
 enum Home {
     Folder(#[allow(dead_code)] TempDir),
     Database(#[allow(dead_code)] Database),
+    /// On a cluster that goes with the process.
+    Pooled,
 }
 
 impl Fixture {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
-        Self { store: Store::open(&url).await.unwrap(), url, _home: Home::Folder(folder) }
+        let store = Store::open(&url).await.unwrap();
+        Self { store, direct_url: url.clone(), url, _home: Home::Folder(folder) }
     }
 
     pub(crate) async fn postgres() -> Self {
         let database = tokio::task::spawn_blocking(postgres::database).await.unwrap();
         let url = database.url.clone();
-        Self { store: Store::open(&url).await.unwrap(), url, _home: Home::Database(database) }
+        let store = Store::open(&url).await.unwrap();
+        Self { store, direct_url: url.clone(), url, _home: Home::Database(database) }
+    }
+
+    /// PostgreSQL behind a pooler that keeps nothing between transactions.
+    pub(crate) async fn pooled() -> Self {
+        let (url, direct_url) = pooled_database().await;
+        Self { store: Store::open(&url).await.unwrap(), direct_url, url, _home: Home::Pooled }
     }
 
     /// Another store on the same database, as another process would have it.
@@ -45,8 +63,12 @@ impl Fixture {
     }
 
     /// An address that no store has been opened at yet.
-    pub(crate) fn fresh_url(&self) -> (String, Box<dyn Send>) {
+    pub(crate) async fn fresh_url(&self) -> (String, Box<dyn Send>) {
         match self.store.backend() {
+            Backend::Postgres if self.url != self.direct_url => {
+                let (url, _) = pooled_database().await;
+                (url, Box::new(()))
+            }
             Backend::Sqlite => {
                 let folder = tempfile::tempdir().unwrap();
                 let url = format!("sqlite:{}", folder.path().join("fresh/store.db").display());
@@ -64,11 +86,11 @@ impl Fixture {
         let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
         match self.store.backend() {
             Backend::Sqlite => {
-                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                let mut connection = SqliteConnection::connect(&self.direct_url).await.unwrap();
                 sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
             }
             Backend::Postgres => {
-                let mut connection = PgConnection::connect(&self.url).await.unwrap();
+                let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
                 sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
             }
         }
@@ -78,15 +100,35 @@ impl Fixture {
     pub(crate) async fn execute(&self, sql: &'static str) {
         match self.store.backend() {
             Backend::Sqlite => {
-                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                let mut connection = SqliteConnection::connect(&self.direct_url).await.unwrap();
                 sqlx::query(sql).execute(&mut connection).await.unwrap();
             }
             Backend::Postgres => {
-                let mut connection = PgConnection::connect(&self.url).await.unwrap();
+                let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
                 sqlx::query(sql).execute(&mut connection).await.unwrap();
             }
         }
     }
+}
+
+/// A new database: its address by way of a pooler, and its own.
+pub(crate) async fn pooled_database() -> (String, String) {
+    // The pooler does not know how to prove who it is, so the server must be one that does not ask.
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    static DATABASES: AtomicU32 = AtomicU32::new(0);
+    let name = format!("pooled_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+    let create = format!("CREATE DATABASE {name}");
+    let direct_url = tokio::task::spawn_blocking(move || {
+        let cluster = CLUSTER.get_or_init(|| Cluster::start().unwrap());
+        cluster.execute("postgres", &create).unwrap();
+        cluster.url(&create["CREATE DATABASE ".len()..])
+    })
+    .await
+    .unwrap();
+    let options = PgConnectOptions::from_str(&direct_url).unwrap();
+    let server = format!("{}:{}", options.get_host(), options.get_port()).parse().unwrap();
+    let address = pooler::start(server, options.get_username(), &name).await;
+    (format!("postgres://{}@{address}/{name}", options.get_username()), direct_url)
 }
 
 pub(crate) fn key(text: &str) -> Key {

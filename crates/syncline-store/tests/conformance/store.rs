@@ -33,7 +33,7 @@ pub(crate) async fn a_closed_store_refuses_everything(fixture: &Fixture) {
 }
 
 pub(crate) async fn eight_opens_of_an_empty_database_at_once_all_succeed(fixture: &Fixture) {
-    let (url, _home) = fixture.fresh_url();
+    let (url, _home) = fixture.fresh_url().await;
     let opened = join_all((0..8).map(|_| {
         let url = url.clone();
         tokio::spawn(async move { Store::open(&url).await })

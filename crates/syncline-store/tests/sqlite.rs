@@ -1,0 +1,151 @@
+//! What only the embedded engine promises: group commit, private files, several processes on one file.
+
+#![cfg(test)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use futures::future::join_all;
+use sqlx::{Connection, SqliteConnection};
+use syncline_core::kv::Key;
+use syncline_store::{Error, Store};
+use tempfile::TempDir;
+
+struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("sqlite:{}", self.folder.path().join(path).display())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_puts_at_once_share_a_few_commits() {
+    let home = Home::new();
+    let store = Store::open(&home.url("store.db")).await.unwrap();
+    let puts = (0..1_000).map(|n| {
+        let kv = store.kv();
+        async move { kv.put(&Key::new(format!("k:{n:04}")).unwrap(), "v", None).await }
+    });
+    for put in join_all(puts).await {
+        put.unwrap();
+    }
+    let stats = store.stats().unwrap();
+    println!("{} writes in {} commits", stats.writes, stats.commits);
+    assert_eq!(stats.writes, 1_000);
+    assert!(stats.commits <= 50, "{stats:?}");
+    assert_eq!(store.kv().list("k:", 1_000).await.unwrap().len(), 1_000);
+}
+
+#[tokio::test]
+async fn writes_that_come_one_by_one_are_committed_one_by_one() {
+    let home = Home::new();
+    let store = Store::open(&home.url("store.db")).await.unwrap();
+    for n in 0..10 {
+        store.kv().put(&Key::new(format!("k:{n}")).unwrap(), "v", None).await.unwrap();
+    }
+    let stats = store.stats().unwrap();
+    assert_eq!((stats.writes, stats.commits), (10, 10));
+}
+
+#[tokio::test]
+async fn folder_and_files_are_created_for_their_owner_alone() {
+    let home = Home::new();
+    let store = Store::open(&home.url("deep/er/store.db")).await.unwrap();
+    store.kv().put(&Key::new("k").unwrap(), "v", None).await.unwrap();
+    let mode = |path: &str| {
+        let path = home.folder.path().join(path);
+        fs::metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode()
+            & 0o777
+    };
+    assert_eq!((mode("deep"), mode("deep/er")), (0o700, 0o700));
+    for file in ["deep/er/store.db", "deep/er/store.db-wal", "deep/er/store.db-shm"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+    store.close().await;
+    assert!(!home.folder.path().join("deep/er/store.db-wal").exists(), "closing folds the log in");
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_be_a_database_is_refused_with_its_reason() {
+    let home = Home::new();
+    fs::write(home.folder.path().join("file"), "x").unwrap();
+    fs::create_dir(home.folder.path().join("folder")).unwrap();
+    fs::write(home.folder.path().join("text.db"), "This is no database. ".repeat(100)).unwrap();
+
+    let denied = Store::open(&home.url("file/store.db")).await.unwrap_err();
+    assert!(
+        matches!(&denied, Error::Denied { reason, .. } if reason.contains("cannot create the folder")),
+        "{denied}"
+    );
+    let denied = Store::open(&home.url("folder")).await.unwrap_err();
+    assert!(matches!(&denied, Error::Denied { reason, .. } if reason.contains("cannot open")), "{denied}");
+    let denied = Store::open("sqlite:/proc/store.db").await.unwrap_err();
+    assert!(matches!(&denied, Error::Denied { reason, .. } if reason.contains("cannot write")), "{denied}");
+    let corrupt = Store::open(&home.url("text.db")).await.unwrap_err();
+    assert!(matches!(corrupt, Error::Corrupt { .. }), "{corrupt}");
+    assert!(fs::read_to_string(home.folder.path().join("text.db")).unwrap().starts_with("This is"));
+    for error in [denied, corrupt] {
+        assert!(error.hint().is_some() && !error.retryable());
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_names_no_store_is_refused_without_its_secrets() {
+    for url in [
+        "",
+        "store.db",
+        "mysql://user:hunter2@host/db",
+        "user:hunter2@host",
+        "hunter2:x",
+        "sqlite:",
+        "sqlite:x.db?mode=ro",
+        "postgres://user:hunter2@host:not-a-port/db",
+        "postgres://user:hunter2@host/db?pasword=hunter2",
+    ] {
+        let refused = Store::open(url).await.unwrap_err();
+        assert!(matches!(refused, Error::Address { .. }), "{url}: {refused}");
+        let shown = format!("{refused} {refused:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(refused.hint().is_some());
+    }
+    let store = Store::open("sqlite::memory:").await.unwrap();
+    assert_eq!(store.name(), "sqlite::memory:");
+}
+
+#[tokio::test]
+async fn a_store_in_memory_is_private_and_works_like_any_other() {
+    let (one, two) = tokio::join!(Store::open("sqlite::memory:"), Store::open("sqlite::memory:"));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let key = Key::new("k").unwrap();
+    one.kv().put(&key, "v", None).await.unwrap();
+    assert_eq!(one.kv().get(&key).await.unwrap().unwrap().value, "v");
+    assert_eq!(two.kv().get(&key).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_transaction_of_another_process_makes_it_busy_and_then_passes() {
+    let home = Home::new();
+    let store = Store::open(&home.url("store.db")).await.unwrap();
+    let key = Key::new("k").unwrap();
+    let mut other = SqliteConnection::connect(&home.url("store.db")).await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let busy = store.kv().put(&key, "v", None).await.unwrap_err();
+    assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+    assert!(busy.retryable());
+    assert_eq!(store.kv().get(&key).await.unwrap(), None, "reading needs no turn");
+
+    // The next one is already waiting when the other process is done.
+    let kv = store.kv();
+    let (put, ()) = tokio::join!(kv.put(&key, "v", Some(Duration::from_secs(60))), async {
+        sqlx::query("COMMIT").execute(&mut other).await.unwrap();
+    });
+    put.unwrap();
+}
