@@ -189,8 +189,8 @@ impl Viewers {
         if new {
             self.news.notify_one();
         }
-        for change in changes {
-            self.turn(*change == Change::Occupied);
+        if !changes.is_empty() {
+            self.turn(changes.contains(&Change::Vacated));
         }
         if covered { Ok(()) } else { self.stored(now).await }
     }
@@ -299,14 +299,12 @@ impl Viewers {
         if tick.is_multiple_of(OTHERS_EVERY_TICKS) {
             self.read_others().await;
         }
-        let active = {
+        {
             let mut room = self.room();
-            let now = self.now();
-            let vacated = room.roster.expire(now).is_some();
+            let vacated = room.roster.expire(self.now()).is_some();
             room.report_anyway |= vacated;
-            room.roster.has_active(now)
-        };
-        self.turn(active);
+        }
+        self.turn(false);
         self.report_wanted.notify_one();
         let snapshot = self.snapshot();
         let sample_due = tick.is_multiple_of(SAMPLE_EVERY_TICKS);
@@ -420,12 +418,21 @@ impl Viewers {
         false
     }
 
-    /// Tells of a change when there is one, for all nodes together.
-    fn turn(&self, active_here: bool) {
-        let occupied = active_here || self.others().total(self.now()).viewers > 0;
-        let changed = self.occupied.send_if_modified(|known| std::mem::replace(known, occupied) != occupied);
-        if changed {
-            let name = if occupied { "viewer.occupied" } else { "viewer.vacated" };
+    /// Tells of a change when there is one, for all nodes together. `emptied` says that this node's room was empty since
+    /// the last time, unnoticed, even if it is not empty now.
+    fn turn(&self, emptied: bool) {
+        let mut told = [None; 2];
+        self.occupied.send_if_modified(|known| {
+            // Looked up under the channel's own lock: of two changes at a time, the later to get here sees both.
+            let elsewhere = self.others().total(self.now()).viewers > 0;
+            let occupied = elsewhere || self.room().roster.has_active(self.now());
+            let left = *known && (!occupied || (emptied && !elsewhere));
+            let came = occupied && (!*known || left);
+            *known = occupied;
+            told = [left.then_some("viewer.vacated"), came.then_some("viewer.occupied")];
+            left || came
+        });
+        for name in told.into_iter().flatten() {
             tracing::info!(event = name, "viewers came or went");
             self.bus.publish(name, &self.snapshot());
         }

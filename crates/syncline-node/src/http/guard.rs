@@ -105,14 +105,20 @@ impl Guard {
     }
 }
 
-/// No `Origin` means no page: browsers send one with every request that is neither GET nor HEAD.
+/// No `Origin` means no page: browsers send one with every request that is neither GET nor HEAD. The scheme may differ,
+/// as it does behind a proxy that ends TLS; the host may not.
 fn same_origin(headers: &HeaderMap, host: &str) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else { return true };
-    let url = origin.to_str().ok().and_then(|text| Url::parse(text).ok());
-    let Some((name, port, usual)) = url.as_ref().and_then(parts_of) else { return false };
-    let mut spellings = Vec::with_capacity(2);
-    push_with_port(&mut spellings, &name, port, usual);
-    spellings.iter().any(|spelling| spelling.eq_ignore_ascii_case(host))
+    let origin = origin.to_str().unwrap_or_default();
+    let plain = origin.strip_prefix("http://").map(|rest| (rest, ":80"));
+    let Some((rest, usual_port)) =
+        plain.or_else(|| origin.strip_prefix("https://").map(|rest| (rest, ":443")))
+    else {
+        return false;
+    };
+    // Browsers leave the usual port out of an origin; a host may have it.
+    rest.eq_ignore_ascii_case(host)
+        || host.strip_suffix(usual_port).is_some_and(|host| rest.eq_ignore_ascii_case(host))
 }
 
 /// `none` is the user's own doing, such as a bookmark.

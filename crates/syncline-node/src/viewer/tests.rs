@@ -168,6 +168,26 @@ async fn vw_25_first_in_is_occupied_and_last_out_is_vacated_by_bye_or_by_time() 
 }
 
 #[tokio::test]
+async fn vw_25_a_room_that_was_empty_unnoticed_is_told_as_left_and_entered() {
+    let world = World::new().await;
+    let node = world.node();
+    node.beat("a").await.unwrap();
+    let mut events = node.bus.listen();
+    let mut occupancy = node.viewers.occupancy();
+    occupancy.mark_unchanged();
+    // As when the machine sleeps: an hour later the first to wake is a page.
+    world.time.pass(Duration::from_secs(3_600));
+    node.beat("a").await.unwrap();
+    let mut told = Vec::new();
+    while told.last() != Some(&"viewer.occupied") {
+        let name = events.recv().await.unwrap().name;
+        told.extend((name != "viewer").then_some(name));
+    }
+    assert_eq!(told, ["viewer.vacated", "viewer.occupied"]);
+    assert!(occupancy.has_changed().unwrap() && *occupancy.borrow());
+}
+
+#[tokio::test]
 async fn vw_21_nodes_see_each_others_viewers_by_one_key_each() {
     let world = World::new().await;
     let (one, other) = (world.node(), world.node());
