@@ -178,6 +178,27 @@ fn bk_06_corrupt_foreign_and_over_large_values_are_misses_and_removed() {
 }
 
 #[test]
+fn bk_06_of_two_values_under_one_key_the_newer_counts() {
+    let key = format!("{KEY_PREFIX}00");
+    // After a lap around the ring the first segment holds later covers.
+    let values = [100, 60_000].map(|covers| {
+        let mut cache = CoverCache::new();
+        for n in 0..covers {
+            cache.insert(isbn(n), &CoverUrl::parse(google_as_found(n)).unwrap());
+        }
+        let mut storage = Storage::default();
+        storage.apply(cache.flush());
+        (key.clone(), storage.0[&key].clone())
+    });
+    let newer = CoverCache::load([values[1].clone()]);
+    for items in [[&values[0], &values[1]], [&values[1], &values[0]]] {
+        let cache = CoverCache::load(items.map(|(key, text)| (key, text)));
+        assert_eq!(cache.len(), newer.len());
+        assert!((0..60_000).all(|n| cache.get(isbn(n)) == newer.get(isbn(n))));
+    }
+}
+
+#[test]
 fn bk_06_a_hundred_thousand_covers_load_as_they_were_stored() {
     let mut cache = CoverCache::new();
     for n in 0..100_000 {

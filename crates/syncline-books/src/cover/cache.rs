@@ -123,6 +123,13 @@ impl CoverCache {
         }
         // Newest first: where a book is found twice (two tabs wrote), the newer entry counts.
         found.sort_unstable_by_key(|decoded| Reverse(decoded.sequence));
+        // No storage has a key twice, but an iterator may.
+        let mut seen = 0_u64;
+        found.retain(|decoded| {
+            let before = seen;
+            seen |= 1 << (decoded.sequence as usize % SEGMENTS);
+            seen != before
+        });
         cache.head = found.first().map_or(0, |newest| newest.sequence);
         for decoded in &found {
             cache.segments[decoded.sequence as usize % SEGMENTS] =
