@@ -9,10 +9,12 @@ mod bucket;
 mod cost;
 mod cron;
 mod gate;
+mod reason;
 mod ticker;
 
 pub use bucket::{Bucket, InvalidBucket};
 pub use cost::{Cost, InvalidCost, Tally};
 pub use cron::{CRON_MAX_BYTES, Cron, InvalidCron};
-pub use gate::{Claim, Decision, Facts, Gate, Reason, Solo, Trigger, UnknownReason, Watch, decide};
+pub use gate::{Claim, Decision, Facts, Gate, Solo, Trigger, Watch, decide};
+pub use reason::{Reason, UnknownReason};
 pub use ticker::Ticker;

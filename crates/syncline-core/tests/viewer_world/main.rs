@@ -182,7 +182,9 @@ fn the_checkers_find_an_answer_given_before_the_promise_is_stored() {
 
 #[test]
 fn the_checkers_find_times_to_live_on_the_wall_clock() {
-    assert_eq!(broken_by(Bug::TimesToLiveOnTheWallClock), "P1");
+    // Jumps ahead end viewers too early, jumps back too late.
+    let promise = broken_by(Bug::TimesToLiveOnTheWallClock);
+    assert!(["P1", "P2"].contains(&promise.as_str()), "{promise}");
 }
 
 #[test]
