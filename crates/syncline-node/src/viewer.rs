@@ -6,26 +6,25 @@
 //! sessions, addresses and history are bounded. Deciding what to do with the answer is the scheduler's.
 
 mod history;
+mod meters;
 mod newcomers;
 mod others;
+mod sharing;
 
 pub use history::Sample;
 pub use others::NodeCount;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use metrics::{Counter, Gauge};
 use serde::Serialize;
 use syncline_core::kv::Key;
 use syncline_core::schedule::{Gate, Watch};
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{
-    Beat, Change, Draft, Pledge, REPORT_TTL, Roster, SessionId, Summary, report_key,
-};
+use syncline_core::viewer::{Beat, Change, Pledge, Roster, SessionId, Summary, report_key};
 use syncline_store::kv::Kv;
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
@@ -38,24 +37,15 @@ use crate::events::Bus;
 use crate::metrics::Registry;
 use crate::node::NodeId;
 use history::History;
+use meters::Meters;
 use newcomers::Newcomers;
 use others::Others;
-
-/// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
-/// advance, so that hardly any heartbeat has to wait for the store.
-const RENEW_AFTER: Duration = Duration::from_secs(5);
 
 /// How often the other nodes' reports are read.
 const OTHERS_EVERY_TICKS: u64 = 5;
 
 /// How often the history gets a sample.
 const SAMPLE_EVERY_TICKS: u64 = 10;
-
-/// Longest wait for the store before it counts as unreadable.
-const STORE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// After a failed report the store is left alone for this long.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// At most one `viewer` event in this time.
 const NEWS_EVERY: Duration = Duration::from_millis(250);
@@ -211,21 +201,18 @@ impl Viewers {
         }
     }
 
-    /// What a job with this gate needs to know. Asks the store unless this node's own viewers decide.
+    /// What a job with this gate, due now, needs to know. Asks the store unless this node's own viewers decide. However
+    /// long the store takes to answer, who counts is who watched when the job fell due.
     pub async fn watch(&self, gate: Gate) -> Watch {
-        let decides = |known: Summary| match gate {
-            Gate::Always => true,
-            Gate::Viewers => known.viewers > 0,
-            Gate::VisibleViewers => known.visible > 0,
+        let due = self.now();
+        let own = self.room().roster.counts(due);
+        let complete = gate.opens_for(own) || self.read_others().await;
+        let others = self.others().total(due);
+        let seen = Summary {
+            viewers: own.viewers.saturating_add(others.viewers),
+            visible: own.visible.saturating_add(others.visible),
         };
-        let readable = decides(self.room().roster.counts(self.now())) || self.read_others().await;
-        let Snapshot { viewers, visible, .. } = self.snapshot();
-        // What others promised stands, even if the store cannot be asked again.
-        if readable || decides(Summary { viewers, visible }) {
-            Watch::Known { viewers, visible }
-        } else {
-            Watch::Unreadable
-        }
+        gate.watch(seen, complete)
     }
 
     /// Whether anybody is watching anywhere, and every change of that.
@@ -319,103 +306,12 @@ impl Viewers {
         *known = snapshot;
     }
 
-    async fn keep_reporting(&self) {
-        loop {
-            self.report_wanted.notified().await;
-            if self.report_due() && !self.report().await {
-                tokio::time::sleep(RETRY_AFTER).await;
-            }
-        }
-    }
-
     async fn tell_news(&self) {
         loop {
             self.news.notified().await;
             self.bus.publish("viewer", &self.snapshot());
             tokio::time::sleep(NEWS_EVERY).await;
         }
-    }
-
-    fn report_due(&self) -> bool {
-        let now = self.now();
-        let room = self.room();
-        let newest = room.roster.watched_until(now).map_or(0, Timestamp::as_ms);
-        let reported = room.reported_until.map_or(0, Timestamp::as_ms);
-        let renew = newest.saturating_sub(reported) >= RENEW_AFTER.as_millis() as u64;
-        room.report_anyway || renew || room.pledge.due(now, &room.roster)
-    }
-
-    /// Stores a report of the room as it is, and tells everybody who waits how that went.
-    async fn report(&self) -> bool {
-        let draft = {
-            let mut guard = self.room();
-            let room = &mut *guard;
-            let now = self.now();
-            room.report_anyway = false;
-            room.reported_until = room.roster.watched_until(now);
-            room.pledge.draft(now, &room.roster)
-        };
-        let failure = self.put(draft).await.err();
-        if let Some(error) = &failure {
-            self.meters.store_errors.increment(1);
-            self.failed_at_ms.store(self.now().as_ms(), Ordering::Relaxed);
-            self.room().report_anyway = true;
-            tracing::warn!(error, "viewers could not be reported to the store");
-        } else {
-            self.failed_at_ms.store(0, Ordering::Relaxed);
-            self.room().pledge.stored(draft);
-        }
-        let failed = failure.is_some();
-        self.reports.send_replace(Attempt { failed });
-        !failed
-    }
-
-    async fn put(&self, draft: Draft) -> Result<(), String> {
-        let value = serde_json::to_string(&draft.report).map_err(|error| error.to_string())?;
-        let put = self.kv.put(&self.key, &value, Some(REPORT_TTL));
-        match tokio::time::timeout(STORE_TIMEOUT, put).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("the store did not answer in time".to_owned()),
-        }
-    }
-
-    /// Waits until a stored report covers the heartbeat of `now`, or the store has failed to take one.
-    async fn stored(&self, now: Timestamp) -> Result<(), Refused> {
-        let mut reports = self.reports.subscribe();
-        loop {
-            let failed_at_ms = self.failed_at_ms.load(Ordering::Relaxed);
-            if failed_at_ms != 0 && now.as_ms() < failed_at_ms + RETRY_AFTER.as_millis() as u64 {
-                return Err(Refused::Store);
-            }
-            self.report_wanted.notify_one();
-            reports.changed().await.map_err(|_| Refused::Store)?;
-            let covered = {
-                let room = self.room();
-                room.pledge.covers(now, &room.roster)
-            };
-            if covered {
-                return Ok(());
-            }
-            if reports.borrow_and_update().failed {
-                return Err(Refused::Store);
-            }
-        }
-    }
-
-    /// Reads the reports of the other nodes, and says whether that worked.
-    async fn read_others(&self) -> bool {
-        let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv)).await;
-        let failure = match read {
-            Ok(Ok(reports)) => {
-                self.others().observe(self.now(), &reports);
-                return true;
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the store did not answer in time".to_owned(),
-        };
-        self.meters.store_errors.increment(1);
-        tracing::warn!(error = failure, "the other nodes' viewers could not be read");
-        false
     }
 
     /// Tells of a change when there is one, for all nodes together. `emptied` says that this node's room was empty since
@@ -448,42 +344,6 @@ impl Viewers {
 
     fn others(&self) -> MutexGuard<'_, Others> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Meters {
-    heartbeats: Counter,
-    byes: Counter,
-    refused_full: Counter,
-    refused_fast: Counter,
-    store_errors: Counter,
-    sessions: Gauge,
-    visible: Gauge,
-    memory_bytes: Gauge,
-    occupied: Gauge,
-}
-
-impl Meters {
-    fn new(registry: &Registry) -> Meters {
-        let refused = |reason| {
-            let help = "Heartbeats refused, by reason.";
-            registry.counter("syncline_viewer_refused_total", help, &[("reason", reason)])
-        };
-        Meters {
-            heartbeats: registry.counter("syncline_viewer_heartbeats_total", "Heartbeats accepted.", &[]),
-            byes: registry.counter("syncline_viewer_byes_total", "Goodbyes received.", &[]),
-            refused_full: refused("full"),
-            refused_fast: refused("too-fast"),
-            store_errors: registry.store_errors("viewer"),
-            sessions: registry.gauge("syncline_viewer_sessions", "Live sessions on this node.", &[]),
-            visible: registry.gauge(
-                "syncline_viewer_visible_sessions",
-                "Live sessions with the page in sight.",
-                &[],
-            ),
-            memory_bytes: registry.gauge("syncline_viewer_memory_bytes", "Memory the sessions take.", &[]),
-            occupied: registry.gauge("syncline_viewer_occupied", "1 while anybody watches on any node.", &[]),
-        }
     }
 }
 

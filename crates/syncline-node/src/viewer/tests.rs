@@ -1,6 +1,6 @@
 //! The room in time: expiry, reports, other nodes, a store that fails. The clock is ours, the store is real.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use syncline_core::viewer::TTL;
@@ -8,6 +8,7 @@ use syncline_store::kv::Entry;
 use syncline_store::{Error, Store};
 use tokio::task::JoinHandle;
 
+use super::sharing::RETRY_AFTER;
 use super::*;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

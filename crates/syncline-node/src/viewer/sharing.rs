@@ -1,0 +1,114 @@
+//! Telling the other nodes, and hearing them: the only part of the viewers that waits for the store.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use syncline_core::time::Timestamp;
+use syncline_core::viewer::{Draft, REPORT_TTL};
+
+use super::{Attempt, Refused, Viewers, others};
+
+/// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
+/// advance, so that hardly any heartbeat has to wait for the store.
+const RENEW_AFTER: Duration = Duration::from_secs(5);
+
+/// Longest wait for the store before it counts as unreadable.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// After a failed report the store is left alone for this long.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+impl Viewers {
+    /// Stores a report whenever one is wanted and due.
+    pub(super) async fn keep_reporting(&self) {
+        loop {
+            self.report_wanted.notified().await;
+            if self.report_due() && !self.report().await {
+                tokio::time::sleep(RETRY_AFTER).await;
+            }
+        }
+    }
+
+    fn report_due(&self) -> bool {
+        let now = self.now();
+        let room = self.room();
+        let newest = room.roster.watched_until(now).map_or(0, Timestamp::as_ms);
+        let reported = room.reported_until.map_or(0, Timestamp::as_ms);
+        let renew = newest.saturating_sub(reported) >= RENEW_AFTER.as_millis() as u64;
+        room.report_anyway || renew || room.pledge.due(now, &room.roster)
+    }
+
+    /// Stores a report of the room as it is, and tells everybody who waits how that went.
+    pub(super) async fn report(&self) -> bool {
+        let draft = {
+            let mut guard = self.room();
+            let room = &mut *guard;
+            let now = self.now();
+            room.report_anyway = false;
+            room.reported_until = room.roster.watched_until(now);
+            room.pledge.draft(now, &room.roster)
+        };
+        let failure = self.put(draft).await.err();
+        if let Some(error) = &failure {
+            self.meters.store_errors.increment(1);
+            self.failed_at_ms.store(self.now().as_ms(), Ordering::Relaxed);
+            self.room().report_anyway = true;
+            tracing::warn!(error, "viewers could not be reported to the store");
+        } else {
+            self.failed_at_ms.store(0, Ordering::Relaxed);
+            self.room().pledge.stored(draft);
+        }
+        let failed = failure.is_some();
+        self.reports.send_replace(Attempt { failed });
+        !failed
+    }
+
+    async fn put(&self, draft: Draft) -> Result<(), String> {
+        let value = serde_json::to_string(&draft.report).map_err(|error| error.to_string())?;
+        let put = self.kv.put(&self.key, &value, Some(REPORT_TTL));
+        match tokio::time::timeout(STORE_TIMEOUT, put).await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err("the store did not answer in time".to_owned()),
+        }
+    }
+
+    /// Waits until a stored report covers the heartbeat of `now`, or the store has failed to take one.
+    pub(super) async fn stored(&self, now: Timestamp) -> Result<(), Refused> {
+        // Listened to before the first look, so that a report that is finished in between is not waited for in vain.
+        let mut reports = self.reports.subscribe();
+        loop {
+            let covered = {
+                let room = self.room();
+                room.pledge.covers(now, &room.roster)
+            };
+            if covered {
+                return Ok(());
+            }
+            let failed_at_ms = self.failed_at_ms.load(Ordering::Relaxed);
+            if failed_at_ms != 0 && now.as_ms() < failed_at_ms + RETRY_AFTER.as_millis() as u64 {
+                return Err(Refused::Store);
+            }
+            self.report_wanted.notify_one();
+            reports.changed().await.map_err(|_| Refused::Store)?;
+            if reports.borrow_and_update().failed {
+                return Err(Refused::Store);
+            }
+        }
+    }
+
+    /// Reads the reports of the other nodes, and says whether that worked.
+    pub(super) async fn read_others(&self) -> bool {
+        let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv)).await;
+        let failure = match read {
+            Ok(Ok(reports)) => {
+                self.others().observe(self.now(), &reports);
+                return true;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the store did not answer in time".to_owned(),
+        };
+        self.meters.store_errors.increment(1);
+        tracing::warn!(error = failure, "the other nodes' viewers could not be read");
+        false
+    }
+}
