@@ -48,7 +48,7 @@ pub(crate) enum Step {
     Deny,
     /// The types of the browser package and its scripts
     Types,
-    /// Scripts of the pages, in Node.js
+    /// Scripts of the package and the pages, in Node.js
     Scripts,
     /// The product in Chromium
     Browser,
@@ -59,9 +59,9 @@ impl Step {
     fn needs(self) -> &'static [Step] {
         match self {
             Step::Setup => &[],
-            Step::Fmt | Step::Wasm | Step::Deny | Step::Scripts => &[Step::Setup],
-            // The node embeds the browser package, so nothing of it compiles before there is one.
-            Step::Lint | Step::Build | Step::Docs | Step::Types => &[Step::Setup, Step::Wasm],
+            Step::Fmt | Step::Wasm | Step::Deny => &[Step::Setup],
+            // The node embeds the browser package and the scripts import it.
+            Step::Lint | Step::Build | Step::Docs | Step::Types | Step::Scripts => &[Step::Setup, Step::Wasm],
             Step::Tests | Step::Doctests | Step::Browser => &[Step::Setup, Step::Wasm, Step::Build],
         }
     }
@@ -152,7 +152,7 @@ fn conclude(reports: &[Report]) -> ExitCode {
         println!("{}", line.trim_end());
     }
     let total = total(reports);
-    println!("{}", special(reports));
+    println!("{}\n", special(reports));
     println!("{total}");
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -163,7 +163,7 @@ fn special(reports: &[Report]) -> String {
         Outcome::Passed(tally) | Outcome::Failed(tally) => tally.special,
         _ => None,
     });
-    tallies.map(|(name, count)| format!("  of these with {name}: {count}\n")).collect()
+    tallies.map(|(name, count)| format!("\nof these with {name}: {count}")).collect()
 }
 
 /// The tests of all runners; and so that nothing is hidden, each failed or skipped check beside them.
