@@ -104,23 +104,15 @@ impl Engine {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
         let Some(readers) = &self.readers else { return self.writer.write(work).await };
-        let mut reader = readers.acquire().await.map_err(self.failed())?;
-        work(&mut reader).await
+        let failed = |error| Error::sqlite(&self.store, &error);
+        let mut reader = readers.acquire().await.map_err(failed)?;
+        work(&mut reader).await.map_err(failed)
     }
 
     /// Checks that the store reads and takes writes.
     pub(crate) async fn ping(&self) -> Result<(), Error> {
-        let failed = self.failed();
-        self.read(|connection| {
-            Box::pin(async move {
-                sqlx::query("SELECT max(version) FROM syncline_migrations")
-                    .execute(connection)
-                    .await
-                    .map_err(failed)?;
-                Ok(())
-            })
-        })
-        .await?;
+        let read = sqlx::query("SELECT max(version) FROM syncline_migrations");
+        self.read(|connection| Box::pin(read.execute(connection))).await?;
         self.write(|_| Box::pin(async { Ok(()) })).await
     }
 
@@ -144,12 +136,6 @@ impl Engine {
 
     pub(crate) fn clock(&self) -> &SteadyClock {
         &self.clock
-    }
-
-    /// Sorts SQLite's errors.
-    pub(crate) fn failed(&self) -> impl Fn(sqlx::Error) -> Error + Send + Sync + use<> {
-        let store = Arc::clone(&self.store);
-        move |error| Error::sqlite(&store, &error)
     }
 }
 
@@ -194,6 +180,11 @@ async fn connect(
         options.clone().journal_mode(SqliteJournalMode::Wal).pragma("journal_size_limit", LOG_KEPT_BYTES)
     };
     let mut connection = options.connect().await.map_err(failed)?;
+    if !in_memory {
+        // A log left behind by a failed disk may be whole in memory and torn on the disk. What can be read of it
+        // is copied into the database and synced there before anything is written after it.
+        sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&mut connection).await.map_err(failed)?;
+    }
     let clock = SteadyClock::anchored_now(source);
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
     bring_up_to_date(store, &mut transaction, &clock).await?;
@@ -253,15 +244,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
         let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
-        let settings = engine.write(|connection| {
-            Box::pin(async move {
-                let setting = "SELECT (SELECT * FROM pragma_journal_mode), (SELECT * FROM pragma_synchronous), \
-                     (SELECT * FROM pragma_foreign_keys)";
-                Ok(sqlx::query_as::<_, (String, i64, i64)>(setting).fetch_one(connection).await.unwrap())
-            })
-        });
+        let settings = sqlx::query_as(
+            "SELECT (SELECT * FROM pragma_journal_mode), (SELECT * FROM pragma_synchronous), \
+             (SELECT * FROM pragma_foreign_keys)",
+        );
+        let settings: (String, i64, i64) =
+            engine.write(|connection| Box::pin(settings.fetch_one(connection))).await.unwrap();
         // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
-        assert_eq!(settings.await.unwrap(), ("wal".to_owned(), 2, 1));
+        assert_eq!(settings, ("wal".to_owned(), 2, 1));
     }
 
     #[tokio::test]
@@ -269,13 +259,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
         let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
-        let failed = engine.failed();
-        let written = engine.read(|connection| {
-            Box::pin(async move {
-                sqlx::query("DELETE FROM kv").execute(connection).await.map_err(failed)?;
-                Ok(())
-            })
-        });
+        let delete = sqlx::query("DELETE FROM kv");
+        let written = engine.read(|connection| Box::pin(delete.execute(connection)));
         assert!(matches!(written.await.unwrap_err(), Error::Denied { .. }));
     }
 }

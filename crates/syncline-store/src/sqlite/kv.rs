@@ -8,7 +8,7 @@ use syncline_core::kv::Key;
 
 use super::Engine;
 use crate::Error;
-use crate::kv::{self, Entry, GARBAGE_TOLERATED, Kv, ListRow, Range, Sweeper};
+use crate::kv::{self, Entry, GARBAGE_TOLERATED, Kv, Range, Sweeper};
 
 const PUT: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $3) \
      ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
@@ -62,76 +62,47 @@ pub(super) async fn put_new(
 impl Kv for SqliteKv {
     async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error> {
         let ttl_ms = kv::check_put(value, ttl)?;
-        let (key, value) = (key.as_str().to_owned(), value.to_owned());
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        self.engine
-            .write(move |connection| {
-                Box::pin(async move {
-                    // Read when its turn has come: a wait in the queue must not eat into the time to live.
-                    let expires_at = ttl_ms.map(|ttl_ms| clock.now_ms() + ttl_ms);
-                    let put = sqlx::query(PUT).bind(key).bind(value).bind(expires_at);
-                    put.execute(connection).await.map_err(failed)?;
-                    Ok(())
-                })
-            })
-            .await
+        let put = sqlx::query(PUT).bind(key.as_str().to_owned()).bind(value.to_owned());
+        let clock = self.engine.clock().clone();
+        let done = self.engine.write(move |connection| {
+            // Read when its turn has come: a wait in the queue must not eat into the time to live.
+            let expires_at = ttl_ms.map(|ttl_ms| clock.now_ms() + ttl_ms);
+            Box::pin(put.bind(expires_at).execute(connection))
+        });
+        done.await.map(drop)
     }
 
     async fn put_new(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<bool, Error> {
         let ttl_ms = kv::check_put(value, ttl)?;
         let (key, value) = (key.as_str().to_owned(), value.to_owned());
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        let clock = self.engine.clock().clone();
         self.engine
             .write(move |connection| {
-                Box::pin(async move {
-                    put_new(connection, &key, &value, ttl_ms, clock.now_ms()).await.map_err(failed)
-                })
+                Box::pin(async move { put_new(connection, &key, &value, ttl_ms, clock.now_ms()).await })
             })
             .await
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
-        let key = key.as_str().to_owned();
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        let row: Option<(String, String, Option<i64>)> = self
-            .engine
-            .read(move |connection| {
-                Box::pin(async move {
-                    let get = sqlx::query_as(GET).bind(key).bind(clock.now_ms());
-                    get.fetch_optional(connection).await.map_err(failed)
-                })
-            })
-            .await?;
+        let get = sqlx::query_as(GET).bind(key.as_str().to_owned()).bind(self.engine.clock().now_ms());
+        let row = self.engine.read(|connection| Box::pin(get.fetch_optional(connection))).await?;
         row.map(|(key, value, ttl_left_ms)| kv::entry(key, value, ttl_left_ms)).transpose()
     }
 
     async fn delete(&self, key: &Key) -> Result<bool, Error> {
-        let key = key.as_str().to_owned();
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        self.engine
-            .write(move |connection| {
-                Box::pin(async move {
-                    let delete = sqlx::query_scalar(DELETE).bind(key).bind(clock.now_ms());
-                    let lived: Option<bool> = delete.fetch_optional(connection).await.map_err(failed)?;
-                    Ok(lived.unwrap_or(false))
-                })
-            })
-            .await
+        let delete = sqlx::query_scalar(DELETE).bind(key.as_str().to_owned());
+        let clock = self.engine.clock().clone();
+        let lived = self
+            .engine
+            .write(move |connection| Box::pin(delete.bind(clock.now_ms()).fetch_optional(connection)));
+        Ok(lived.await?.unwrap_or(false))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error> {
         let range = Range::of_prefix(prefix, limit)?;
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        let rows: Vec<ListRow> = self
-            .engine
-            .read(move |connection| {
-                Box::pin(async move {
-                    let list = sqlx::query_as(LIST).bind(range.from).bind(range.to).bind(range.limit);
-                    let list = list.bind(GARBAGE_TOLERATED + 1).bind(clock.now_ms());
-                    list.fetch_all(connection).await.map_err(failed)
-                })
-            })
-            .await?;
+        let list = sqlx::query_as(LIST).bind(range.from).bind(range.to).bind(range.limit);
+        let list = list.bind(GARBAGE_TOLERATED + 1).bind(self.engine.clock().now_ms());
+        let rows = self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
         let (entries, garbage) = kv::listed(rows)?;
         if garbage > GARBAGE_TOLERATED {
             self.sweeper.start(self.clone());
@@ -140,16 +111,9 @@ impl Kv for SqliteKv {
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
-        let limit = kv::check_sweep(limit)?;
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        self.engine
-            .write(move |connection| {
-                Box::pin(async move {
-                    let sweep = sqlx::query(SWEEP).bind(clock.now_ms()).bind(limit);
-                    Ok(sweep.execute(connection).await.map_err(failed)?.rows_affected())
-                })
-            })
-            .await
+        let sweep = sqlx::query(SWEEP).bind(self.engine.clock().now_ms()).bind(kv::check_sweep(limit)?);
+        let swept = self.engine.write(|connection| Box::pin(sweep.execute(connection)));
+        Ok(swept.await?.rows_affected())
     }
 }
 
@@ -240,12 +204,9 @@ mod tests {
             let engine = kv.engine.clone();
             async move {
                 let sql = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
-                let rows: Vec<(i64, i64, i64, String)> = engine
-                    .read(move |connection| {
-                        Box::pin(async move { Ok(sqlx::query_as(sql).fetch_all(connection).await.unwrap()) })
-                    })
-                    .await
-                    .unwrap();
+                let plan = sqlx::query_as(sql);
+                let rows: Vec<(i64, i64, i64, String)> =
+                    engine.read(|connection| Box::pin(plan.fetch_all(connection))).await.unwrap();
                 rows.into_iter().map(|row| row.3).collect::<Vec<_>>().join("\n")
             }
         };

@@ -11,7 +11,7 @@ use syncline_core::schedule::Bucket;
 use super::{Engine, kv};
 use crate::Error;
 use crate::kv::check_ttl;
-use crate::schedule::sql::{self, Delta, Deltas, TotalsRow};
+use crate::schedule::sql::{self, Delta, Deltas};
 use crate::schedule::{
     Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, State, Totals,
     lock_key,
@@ -28,72 +28,53 @@ impl Schedule for SqliteSchedule {
     async fn claim(&self, intent: &Intent<'_>, bucket: Bucket, lock_ttl: Duration) -> Result<Claim, Error> {
         let entry = Entry::new(intent, sql::check_intent(intent, true)?, Some(bucket));
         let (lock, lock_ttl_ms) = (lock_key(bucket, intent.job)?, check_ttl(lock_ttl)?);
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        let clock = self.engine.clock().clone();
         self.engine
             .write(move |connection| {
-                Box::pin(async move {
-                    let now = (clock.now_ms(), clock.wall_ms());
-                    claim(connection, &entry, lock.as_str(), lock_ttl_ms, now).await.map_err(failed)
-                })
+                let now = (clock.now_ms(), clock.wall_ms());
+                Box::pin(async move { claim(connection, &entry, lock.as_str(), lock_ttl_ms, now).await })
             })
             .await
     }
 
     async fn start(&self, intent: &Intent<'_>) -> Result<RunId, Error> {
         let entry = Entry::new(intent, sql::check_intent(intent, true)?, None);
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        self.engine
-            .write(move |connection| {
-                Box::pin(async move {
-                    let inserted = entry.insert(connection, State::Running, clock.wall_ms()).await;
-                    inserted.and_then(|id| id.ok_or(sqlx::Error::RowNotFound)).map_err(failed)
-                })
-            })
-            .await
+        let now_ms = self.engine.clock().wall_ms();
+        let inserted = self.engine.write(move |connection| {
+            Box::pin(async move { entry.insert(connection, State::Running, now_ms).await })
+        });
+        Ok(inserted.await?.expect("a row without a bucket conflicts with none"))
     }
 
     async fn finish(&self, run: RunId, outcome: &Outcome) -> Result<Option<Run>, Error> {
         let (cost, outcome) = (sql::check_outcome(outcome)?, outcome.clone());
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        let now_ms = self.engine.clock().wall_ms();
         self.engine
             .write(move |connection| {
-                Box::pin(async move {
-                    finish(connection, run, &outcome, cost, clock.wall_ms()).await.map_err(failed)
-                })
+                Box::pin(async move { finish(connection, run, &outcome, cost, now_ms).await })
             })
             .await
     }
 
     async fn record_skip(&self, intent: &Intent<'_>, bucket: Bucket) -> Result<Option<RunId>, Error> {
         let entry = Entry::new(intent, sql::check_intent(intent, false)?, Some(bucket));
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
+        let now_ms = self.engine.clock().wall_ms();
         self.engine
             .write(move |connection| {
-                Box::pin(async move {
-                    entry.insert(connection, State::Skipped, clock.wall_ms()).await.map_err(failed)
-                })
+                Box::pin(async move { entry.insert(connection, State::Skipped, now_ms).await })
             })
             .await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<Run>, Error> {
-        let rows = self
-            .rows(move |connection| {
-                Box::pin(async move { sqlx::query_as(sql::BY_ID).bind(run.0).fetch_all(connection).await })
-            })
-            .await?;
-        Ok(rows.into_iter().next())
+        let run = sqlx::query_as(sql::BY_ID).bind(run.0);
+        self.engine.read(|connection| Box::pin(run.fetch_optional(connection))).await
     }
 
     async fn running(&self, job: Option<&str>) -> Result<Vec<Run>, Error> {
-        let job = job.map(str::to_owned);
-        self.rows(move |connection| {
-            Box::pin(async move {
-                let running = sqlx::query_as(sql::RUNNING).bind(i64::MAX).bind(job).bind(HISTORY_MAX as i64);
-                running.fetch_all(connection).await
-            })
-        })
-        .await
+        let running = sqlx::query_as(sql::RUNNING).bind(i64::MAX).bind(job.map(str::to_owned));
+        let running = running.bind(HISTORY_MAX as i64);
+        self.engine.read(|connection| Box::pin(running.fetch_all(connection))).await
     }
 
     async fn history(
@@ -102,66 +83,40 @@ impl Schedule for SqliteSchedule {
         before: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<Run>, Error> {
-        let (show, job) = (filter.show.as_str(), filter.job.map(str::to_owned));
-        let (before, limit) = (before.map_or(i64::MAX, |run| run.0), sql::check_history(limit)?);
-        self.rows(move |connection| {
-            Box::pin(async move {
-                let statement = if job.is_some() { sql::HISTORY_OF_JOB } else { sql::HISTORY };
-                let mut history = sqlx::query_as(statement).bind(before).bind(show).bind(limit);
-                if let Some(job) = job {
-                    history = history.bind(job);
-                }
-                history.fetch_all(connection).await
-            })
-        })
-        .await
+        let limit = sql::check_history(limit)?;
+        let statement = if filter.job.is_some() { sql::HISTORY_OF_JOB } else { sql::HISTORY };
+        let before = before.map_or(i64::MAX, |run| run.0);
+        let mut history = sqlx::query_as(statement).bind(before).bind(filter.show.as_str()).bind(limit);
+        if let Some(job) = filter.job {
+            history = history.bind(job.to_owned());
+        }
+        self.engine.read(|connection| Box::pin(history.fetch_all(connection))).await
     }
 
     async fn totals(&self, job: Option<&str>) -> Result<Totals, Error> {
-        let (job, failed) = (job.map(str::to_owned), self.engine.failed());
-        let rows: Vec<TotalsRow> = self
-            .engine
-            .read(move |connection| {
-                Box::pin(async move {
-                    sqlx::query_as(sql::TOTALS).bind(job).fetch_all(connection).await.map_err(failed)
-                })
-            })
-            .await?;
-        Ok(sql::sum(rows))
+        let totals = sqlx::query_as(sql::TOTALS).bind(job.map(str::to_owned));
+        Ok(sql::sum(self.engine.read(|connection| Box::pin(totals.fetch_all(connection))).await?))
     }
 
     async fn abandon(&self, dead: Dead<'_>) -> Result<Vec<Run>, Error> {
-        let before = sql::before(self.engine.clock().wall_ms(), dead.older_than);
-        let candidates = self
-            .rows(move |connection| {
-                Box::pin(async move {
-                    let running = sqlx::query_as(sql::RUNNING).bind(before).bind(None::<String>);
-                    running.bind(STEP_MAX as i64).fetch_all(connection).await
-                })
-            })
-            .await?;
-        let doomed: Vec<Run> = candidates.into_iter().filter(|run| dead.includes(&run.node)).collect();
+        let now_ms = self.engine.clock().wall_ms();
+        let running = sqlx::query_as(sql::RUNNING).bind(sql::before(now_ms, dead.older_than));
+        let running = running.bind(None::<String>).bind(STEP_MAX as i64);
+        let mut doomed: Vec<Run> =
+            self.engine.read(|connection| Box::pin(running.fetch_all(connection))).await?;
+        doomed.retain(|run| dead.includes(&run.node));
         if doomed.is_empty() {
             return Ok(doomed);
         }
-        let (failed, clock) = (self.engine.failed(), self.engine.clock().clone());
-        self.engine
-            .write(move |connection| {
-                Box::pin(async move { abandon(connection, doomed, clock.wall_ms()).await.map_err(failed) })
-            })
-            .await
+        self.engine.write(move |connection| Box::pin(abandon(connection, doomed, now_ms))).await
     }
 
     async fn trim(&self, job: &str, keep: Keep, limit: usize) -> Result<u64, Error> {
         let ((by_number, by_age), limit) = (sql::check_keep(keep)?, sql::check_step(limit)?);
         let (job, before) = (job.to_owned(), sql::before(self.engine.clock().wall_ms(), keep.age_max));
-        let failed = self.engine.failed();
         self.engine
             .write(move |connection| {
-                Box::pin(async move {
-                    let offsets = [by_number, by_age];
-                    trim(connection, &job, offsets, before, limit).await.map_err(failed)
-                })
+                Box::pin(async move { trim(connection, &job, [by_number, by_age], before, limit).await })
             })
             .await
     }
@@ -171,19 +126,7 @@ impl SqliteSchedule {
     pub(crate) fn new(engine: Engine) -> Self {
         Self { engine }
     }
-
-    async fn rows<F>(&self, query: F) -> Result<Vec<Run>, Error>
-    where
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Fetch<'c> + Send + 'static,
-    {
-        let failed = self.engine.failed();
-        self.engine
-            .read(move |connection| Box::pin(async move { query(connection).await.map_err(failed) }))
-            .await
-    }
 }
-
-type Fetch<'c> = std::pin::Pin<Box<dyn Future<Output = sqlx::Result<Vec<Run>>> + Send + 'c>>;
 
 /// An [`Intent`] that can wait for the writer.
 struct Entry {

@@ -30,8 +30,8 @@ pub(crate) const BATCH_MAX: usize = 512;
 /// How long a caller waits for a place in the queue before it is told that the store is busy.
 const ADMISSION_MAX: Duration = Duration::from_secs(10);
 
-/// A future that borrows the connection it works on.
-pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'c>>;
+/// What is done on a connection, as a future that borrows it. An error undoes it.
+pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'c>>;
 
 /// The way to the writer. Dropping every handle ends the writer after what is queued is committed.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ impl Writer {
 #[async_trait]
 trait Change: Send {
     /// Runs the change; the result waits in what is returned.
-    async fn run(self: Box<Self>, connection: &mut SqliteConnection) -> Box<dyn Outcome>;
+    async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome>;
 
     /// Answers without running.
     fn refuse(self: Box<Self>, error: Error);
@@ -139,8 +139,9 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
 {
-    async fn run(self: Box<Self>, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
-        Box::new(Ran { result: (self.work)(connection).await, answer: self.answer })
+    async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
+        let result = (self.work)(connection).await.map_err(|error| Error::sqlite(store, &error));
+        Box::new(Ran { result, answer: self.answer })
     }
 
     fn refuse(self: Box<Self>, error: Error) {
@@ -260,7 +261,7 @@ impl Task {
         if let Err(error) = self.statement("SAVEPOINT change").await {
             return (Box::new(Unrun(change)), Err(error));
         }
-        let outcome = change.run(&mut self.connection).await;
+        let outcome = change.run(&self.store, &mut self.connection).await;
         let undisturbed = match outcome.error() {
             None => self.statement("RELEASE change").await,
             // After these SQLite may have rolled the whole transaction back.
@@ -319,24 +320,13 @@ mod tests {
     }
 
     async fn sql(engine: &Engine, sql: &'static str) -> Result<(), Error> {
-        let failed = engine.failed();
-        engine
-            .write(move |connection| {
-                Box::pin(async move {
-                    sqlx::raw_sql(sql).execute(connection).await.map_err(failed)?;
-                    Ok(())
-                })
-            })
-            .await
+        let done = engine.write(move |connection| Box::pin(sqlx::raw_sql(sql).execute(connection)));
+        done.await.map(drop)
     }
 
     async fn children(engine: &Engine) -> i64 {
-        let count = engine.read(|connection| {
-            Box::pin(async move {
-                Ok(sqlx::query_scalar("SELECT count(*) FROM child").fetch_one(connection).await.unwrap())
-            })
-        });
-        count.await.unwrap()
+        let count = sqlx::query_scalar("SELECT count(*) FROM child");
+        engine.read(|connection| Box::pin(count.fetch_one(connection))).await.unwrap()
     }
 
     /// Runs the changes so that they share one transaction: they queue up behind one that waits for them.
