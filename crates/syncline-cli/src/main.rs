@@ -34,10 +34,12 @@ const EXAMPLES: &str = "\
 Examples:
   syncline serve                     run a node at http://127.0.0.1:3000
   syncline viewers --watch           who is watching, live
+  syncline jobs list                 what is scheduled, and what skipping saved
   syncline kv put greeting hello     keep a value
   syncline doctor                    find out what keeps a node from starting
 
-Commands that ask a node find it by SYNCLINE_URL (http://127.0.0.1:3000) and show SYNCLINE_TOKEN if it has one.
+Commands that ask a node find it by SYNCLINE_URL (http://127.0.0.1:3000) and
+show SYNCLINE_TOKEN if there is one.
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.";
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use crate::output::{self, Shown, Tone, toned};
 const EXAMPLES: &str = "\
 Examples:
   syncline jobs list                       jobs, their next firing, what skipping saved
-  syncline jobs run picture                run it now, whoever watches, and wait for its end
+  syncline jobs run picture                run it now and wait for its end
   syncline jobs run picture --no-wait      only start it
   syncline jobs history picture            what was run or skipped, and why
   syncline jobs history picture --json | jq '.runs[] | .reason'";

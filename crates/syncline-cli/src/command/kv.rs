@@ -15,7 +15,7 @@ Examples:
   syncline kv put greeting hello             keep a value
   syncline kv put session:7 on --ttl 60      keep it for 60 seconds
   syncline kv put config - < config.json     take the value from standard input
-  syncline kv get greeting                   print the value; exit code 1 if there is none
+  syncline kv get greeting                   print it; exit code 1 if there is none
   syncline kv list session:                  keys that begin with session:
   syncline kv list viewer: --limit 1         is anybody watching this node?
   syncline kv del greeting                   remove it";

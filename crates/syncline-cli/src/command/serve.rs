@@ -10,15 +10,17 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  syncline serve                                   listen on 127.0.0.1:3000, keep everything in ./data
-  syncline serve --listen 127.0.0.1:0              let the system choose a port; the first line printed says which
+  syncline serve                          at 127.0.0.1:3000, with ./data
+  syncline serve --listen 127.0.0.1:0     on a free port; the first line says which
+  syncline serve --check                  print the configuration, start nothing
+  DATABASE_URL=postgres://… syncline serve
+                                          share a database with other nodes
   SYNCLINE_TOKEN=… syncline serve --listen 0.0.0.0:3000
-                                                   be reachable from elsewhere, which takes a token
-  DATABASE_URL=postgres://… syncline serve         share a database with other nodes
-  syncline serve --check                           read the configuration, print it, and start nothing
+                                          be reachable from elsewhere
 
-Every setting can stand in syncline.toml; the environment wins over the file and a flag over both. Stop it with Ctrl-C or
-SIGTERM: answers in flight are finished first.";
+Every setting can stand in syncline.toml; the environment wins over the file,
+and a flag over both. Ctrl-C or SIGTERM stops it: answers in flight are
+finished first.";
 
 /// Run a node.
 #[derive(clap::Args)]

@@ -96,11 +96,15 @@ impl Viewers {
         }
     }
 
-    /// Reads the reports of the other nodes, and says whether that worked.
+    /// Reads the reports of the other nodes, and says whether that worked. Our own is looked for too: one that a restored
+    /// database or a late write has taken back covers nothing any more.
     pub(super) async fn read_others(&self) -> bool {
+        let asked = self.room().pledge.number();
         let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv)).await;
         let failure = match read {
             Ok(Ok(reports)) => {
+                let own = reports.iter().find(|(node, _)| node == self.node.as_str());
+                self.room().pledge.found(asked, own.map(|(_, report)| report.seq));
                 self.others().observe(self.now(), &reports);
                 return true;
             }

@@ -1,0 +1,102 @@
+//! Keeps what the documents say about the house true, and the house as its style asks.
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest source file. A longer one hides a second concept.
+const LINES_MAX: usize = 600;
+
+#[test]
+fn architecture_lists_every_crate_with_the_crates_it_knows() {
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in text.lines().filter(|line| line.starts_with("| `syncline-")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let knows =
+            cells[3].split(", ").filter(|name| *name != "nothing").map(|name| format!("syncline-{name}"));
+        listed.insert(cells[1].trim_matches('`').to_owned(), knows.collect());
+    }
+    let real: BTreeMap<_, _> =
+        crates().into_iter().map(|name| (name.clone(), product_dependencies(&name))).collect();
+    assert_eq!(listed, real, "the table in ARCHITECTURE.md and the manifests differ");
+}
+
+#[test]
+fn readme_maps_every_crate_and_folder() {
+    let text = read(&root().join("README.md"));
+    for name in crates() {
+        assert!(text.contains(&format!("`crates/{name}`")), "README.md does not map {name}");
+    }
+    for folder in ["web/", "bench/", "deploy/", "docs/", "xtask/"] {
+        assert!(text.contains(&format!("`{folder}`")), "README.md does not map {folder}");
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let documents = tracked(&["*.md"]);
+    assert!(documents.len() >= 8, "too few documents found: {documents:?}");
+    let mut checked = 0;
+    for document in &documents {
+        let text = read(document);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap();
+            if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+                continue;
+            }
+            let place = document.parent().unwrap().join(path);
+            assert!(place.exists(), "{}: {target} leads nowhere", document.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 8, "only {checked} links were checked");
+}
+
+#[test]
+fn source_files_say_what_they_are_and_hold_one_concept() {
+    let sources = tracked(&["*.rs"]);
+    assert!(sources.len() >= 50, "too few sources found: {}", sources.len());
+    for source in sources {
+        let text = read(&source);
+        assert!(text.starts_with("//!"), "{} does not open with //!", source.display());
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines", source.display());
+    }
+    for script in tracked(&["*.js", "*.mjs", "*.ts", "*.css"]) {
+        let lines = read(&script).lines().count();
+        assert!(lines <= LINES_MAX, "{} has {lines} lines", script.display());
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn crates() -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join("crates")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The crates of ours under `[dependencies]`: what tests use is their business.
+fn product_dependencies(name: &str) -> BTreeSet<String> {
+    let manifest = read(&root().join("crates").join(name).join("Cargo.toml"));
+    let section =
+        manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default();
+    let names = section.lines().filter_map(|line| line.split([' ', '.', '=']).next());
+    names.filter(|name| name.starts_with("syncline-")).map(str::to_owned).collect()
+}
+
+/// Files in git that match, as they are in the working tree.
+fn tracked(patterns: &[&str]) -> Vec<PathBuf> {
+    let output = Command::new("git").arg("ls-files").args(patterns).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "git ls-files failed");
+    let listed = String::from_utf8(output.stdout).unwrap();
+    listed.lines().map(|line| root().join(line)).filter(|path| path.is_file()).collect()
+}
