@@ -161,6 +161,16 @@ impl Model {
         if !self.line.contains(&key) {
             return None;
         }
+        if let Outcome::Waiting = outcome {
+            let waited = !self.runs(key);
+            let age = self.ages.iter().position(|&other| other == key);
+            self.leave_line(key);
+            self.again.retain(|&other| other != key);
+            self.line.insert(self.running, key);
+            self.ages.insert(age.filter(|_| waited).unwrap_or(self.ages.len()), key);
+            self.attempts.entry(key).and_modify(|attempts| *attempts = attempts.saturating_sub(1));
+            return Some(Settled::Waiting);
+        }
         let again = self.again.contains(&key);
         self.leave_line(key);
         self.again.retain(|&other| other != key);
@@ -187,6 +197,7 @@ impl Model {
                 self.dead.push(key);
                 Settled::Dead
             }
+            Outcome::Waiting => unreachable!("seen to above"),
         };
         if self.results.len() > LIMITS.max_results as usize {
             let (oldest, _) = self.results[0];
@@ -248,6 +259,7 @@ fn outcome() -> impl Strategy<Value = Outcome<u32>> {
         1 => Just(Outcome::Failed("empty".to_owned())),
         4 => (0..20_u64).prop_map(|ms| Outcome::Retrying { due: Timestamp::from_ms(ms) }),
         1 => Just(Outcome::Dead("gone".to_owned())),
+        1 => Just(Outcome::Waiting),
     ]
 }
 

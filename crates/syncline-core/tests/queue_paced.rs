@@ -118,7 +118,7 @@ fn qu_22_a_failing_api_is_left_alone_and_then_probed_once() {
     while shelf.status(at(now_ms)).paused.is_none() {
         let start = start(&mut shelf, now_ms);
         shelf.settle(clock(now_ms), start.call, broken());
-        now_ms += 100;
+        now_ms += 125;
     }
     let status = shelf.status(at(now_ms));
     let (until, reason) = status.paused.unwrap();
@@ -147,6 +147,16 @@ fn qu_20_a_call_nothing_is_heard_of_is_lost_and_its_late_answer_not_kept() {
     assert_eq!(shelf.renew(at(40_000), second.call), Some(at(60_000)));
     assert_eq!(shelf.settle(clock(59_000), second.call, Answer::Done(2)), Some(("b", Settled::Done)));
     assert_eq!(shelf.renew(at(60_000), second.call), None);
+}
+
+#[test]
+fn qu_03_a_call_that_was_not_made_in_time_goes_first_again_and_counts_for_nothing() {
+    let mut shelf = shelf(2, &["a", "b"]);
+    let late = start(&mut shelf, 0);
+    assert_eq!(late.start_by, at(25));
+    assert_eq!(shelf.settle(clock(26), late.call, Answer::NotMade), Some(("a", Settled::Waiting)));
+    let again = start(&mut shelf, 126);
+    assert_eq!((again.key, again.attempt), ("a", 1));
 }
 
 #[test]
@@ -209,9 +219,9 @@ fn qu_20_after_a_crash_what_ran_goes_first_and_what_waited_for_a_retry_waits_its
     shelf.enqueue(Kind::New, vec!["a", "b", "c", "d", "e"]).unwrap();
     let first = start(&mut shelf, 0);
     shelf.settle(clock(0), first.call, throttled(None));
-    let second = start(&mut shelf, 100);
-    shelf.settle(clock(100), second.call, Answer::Done(2));
-    assert_eq!((start(&mut shelf, 200).key, start(&mut shelf, 300).key), ("c", "d"));
+    let second = start(&mut shelf, 125);
+    shelf.settle(clock(125), second.call, Answer::Done(2));
+    assert_eq!((start(&mut shelf, 250).key, start(&mut shelf, 375).key), ("c", "d"));
     kept.write(&mut shelf);
 
     let mut restored = kept.restore(reborn(1_000));
@@ -220,8 +230,8 @@ fn qu_20_after_a_crash_what_ran_goes_first_and_what_waited_for_a_retry_waits_its
     assert_eq!(restored.queue().record("b").map(|record| record.place), Some(&Place::Done(2)));
     let now = reborn(1_000).now;
     assert_eq!(restored.queue().next_due(), Some(now + Duration::from_millis(500)));
-    assert_eq!(restored.poll(reborn(1_000)), Step::Wait(Some(now + Duration::from_millis(100))));
-    let Step::Start(start) = restored.poll(reborn(1_100)) else { panic!("one interval is enough") };
+    assert_eq!(restored.poll(reborn(1_000)), Step::Wait(Some(now + Duration::from_millis(125))));
+    let Step::Start(start) = restored.poll(reborn(1_125)) else { panic!("one interval is enough") };
     assert_eq!((start.key, start.attempt), ("c", 2));
     kept.write(&mut restored);
     assert_eq!(kept.rows["c"].place, Place::Running { again: false });
@@ -237,7 +247,7 @@ fn qu_20_a_key_whose_every_run_ends_the_process_ends_on_the_dead_list() {
         let Step::Start(start) = shelf.poll(reborn(life * 1_000)) else { panic!("in life {life}") };
         assert_eq!(u64::from(start.attempt), life);
         kept.write(&mut shelf);
-        shelf = kept.restore(reborn(life * 1_000 + 900));
+        shelf = kept.restore(reborn(life * 1_000 + 800));
     }
     assert_eq!(shelf.queue().counts().dead, 1);
     let reason = "given up after 3 attempts: the process ended during the last".into();

@@ -62,12 +62,13 @@ fn qu_03_no_more_calls_than_the_concurrency_and_starts_keep_the_interval_too() {
     let first = start(&mut pacer, 0);
     assert_eq!(
         waits(&pacer, 50),
-        Some((100, Why::Interval)),
-        "the last start counts when nothing ended since"
+        Some((125, Why::Interval)),
+        "an interval after it began, by 25 at the latest"
     );
-    let second = start(&mut pacer, 100);
+    let second = start(&mut pacer, 125);
     assert!(matches!(waits(&pacer, 5_000), Some((_, Why::Busy))));
     end(&mut pacer, 5_000, second, Signal::Answered);
+    assert_eq!(waits(&pacer, 5_000), Some((5_100, Why::Interval)));
     let third = start(&mut pacer, 5_100);
     for call in [first, third] {
         end(&mut pacer, 6_000, call, Signal::Answered);
@@ -76,9 +77,31 @@ fn qu_03_no_more_calls_than_the_concurrency_and_starts_keep_the_interval_too() {
 }
 
 #[test]
+fn qu_03_where_several_run_at_once_a_call_begins_at_once_or_not_at_all() {
+    let permit = |concurrency, interval_ms| {
+        let settings = Settings { interval: ms(interval_ms), ..settings(concurrency) };
+        Pacer::new(settings).start(at(0)).unwrap()
+    };
+    assert_eq!((permit(2, 100).start_by, permit(2, 100).deadline), (at(25), at(20_000)));
+    assert_eq!(permit(1, 100).start_by, at(20_000), "nobody starts while it has the only slot");
+    assert_eq!(permit(2, 0).start_by, at(20_000), "there is no distance to keep");
+
+    let mut pacer = Pacer::new(Settings { breaker_threshold: 1, ..settings(2) });
+    let call = start(&mut pacer, 0);
+    end(&mut pacer, 30, call, Signal::NotMade);
+    assert_eq!(pacer.pace().breaker, Breaker::Closed { failures: 0 }, "it says nothing about the API");
+    let call = start(&mut pacer, 200);
+    end(&mut pacer, 200, call, Signal::Broken);
+    let probe = start(&mut pacer, 5_200);
+    end(&mut pacer, 5_300, probe, Signal::NotMade);
+    assert_eq!(pacer.pace().breaker, Breaker::Open { trips: 1 }, "the probe is still to be made");
+    assert_eq!(waits(&pacer, 5_300), Some((5_400, Why::Interval)));
+}
+
+#[test]
 fn qu_26_retry_after_holds_the_whole_queue_until_then() {
     let mut pacer = Pacer::new(settings(2));
-    let (first, second) = (start(&mut pacer, 0), start(&mut pacer, 100));
+    let (first, second) = (start(&mut pacer, 0), start(&mut pacer, 125));
     end(&mut pacer, 1_000, first, throttled(30));
     assert_eq!(waits(&pacer, 1_000), Some((31_000, Why::Paused(PauseReason::RetryAfter))));
     end(&mut pacer, 2_000, second, throttled(5));
@@ -116,15 +139,15 @@ fn qu_22_an_api_that_keeps_failing_is_paused_and_probed_by_one() {
     let fail = |pacer: &mut Pacer, now_ms: &mut u64| {
         let call = start(pacer, *now_ms);
         end(pacer, *now_ms, call, Signal::Broken);
-        *now_ms += 100;
+        *now_ms += 125;
     };
     let early = start(&mut pacer, now_ms);
-    now_ms += 100;
+    now_ms += 125;
     (0..4).for_each(|_| fail(&mut pacer, &mut now_ms));
     assert_eq!(pacer.pace().breaker, Breaker::Closed { failures: 4 });
     fail(&mut pacer, &mut now_ms);
     assert_eq!(pacer.pace().breaker, Breaker::Open { trips: 1 });
-    let opened_ms = now_ms - 100;
+    let opened_ms = now_ms - 125;
     assert_eq!(waits(&pacer, now_ms), Some((opened_ms + 5_000, Why::Paused(PauseReason::Breaker))));
     end(&mut pacer, now_ms, early, Signal::Answered);
     assert_eq!(pacer.pace().breaker, Breaker::Open { trips: 1 }, "an answer from before proves nothing");
@@ -177,7 +200,7 @@ fn qu_22_the_longer_of_two_pauses_holds() {
 fn qu_20_a_call_not_heard_of_frees_its_slot_after_its_lease_unless_renewed() {
     let mut pacer = Pacer::new(settings(2));
     let lost = start(&mut pacer, 0);
-    let renewed = start(&mut pacer, 100);
+    let renewed = start(&mut pacer, 125);
     assert_eq!(pacer.renew(at(20_000), renewed), Some(at(40_000)));
     assert_eq!((pacer.lose(at(24_999)), pacer.next_loss_at()), (None, Some(at(25_000))));
     assert_eq!(pacer.lose(at(25_000)), Some(lost));
@@ -216,18 +239,18 @@ fn qu_26_unreadable_state_means_one_interval() {
     assert_eq!(waits(&pacer, 7_000), Some((7_100, Why::Interval)));
     start(&mut pacer, 7_100);
 
-    let sound = Pace { version: 9, turn: 4, ..Pace::default() };
+    let sound = Pace { version: 9, starts: 4, ends: 3, ..Pace::default() };
     let call = syncline_core::queue::Call { id: 3, beat: 0, probe: false };
     let pause = Pause { id: 10, until: at(WALL_START_MS), length_ms: 1, reason: PauseReason::RetryAfter };
     let nonsense = [
-        Pace { version: u64::MAX, turn: 0, ..Pace::default() },
-        Pace { turn: 10, ..sound.clone() },
+        Pace { version: u64::MAX, ..Pace::default() },
+        Pace { starts: 10, ..sound.clone() },
+        Pace { ends: 10, ..sound.clone() },
         Pace { calls: vec![call, call], ..sound.clone() },
         Pace { calls: vec![syncline_core::queue::Call { id: 10, ..call }], ..sound.clone() },
         Pace {
             calls: (0..2_000).map(|id| syncline_core::queue::Call { id, ..call }).collect(),
             version: 5_000,
-            turn: 1,
             ..Pace::default()
         },
         Pace { pause: Some(pause), ..sound.clone() },
@@ -254,6 +277,22 @@ fn qu_26_what_was_known_of_a_pause_outlives_unreadable_state() {
     let stored = pacer.pace().clone();
     pacer.adopt(clock(1_001), Some(stored));
     assert_eq!(waits(&pacer, 1_001), Some((60_000, Why::Paused(PauseReason::RetryAfter))));
+}
+
+/// A pause from before the time of day was set back had a higher version than the value that replaced an unreadable
+/// one, which made that unreadable too, and so on for ever.
+#[test]
+fn qu_26_what_replaces_unreadable_state_is_readable_whatever_the_time_of_day() {
+    let mut pacer = Pacer::new(settings(1));
+    pacer.adopt(clock(0), None);
+    let call = start(&mut pacer, 100);
+    end(&mut pacer, 200, call, throttled(60));
+    for wall_ms in [0, 1_000, WALL_START_MS, u64::MAX] {
+        let before = pacer.pace().version;
+        pacer.adopt(Clock { now: at(300), wall: at(wall_ms) }, None);
+        assert!(pacer.pace().is_plausible() && pacer.pace().version > before, "{:?}", pacer.pace());
+        assert!(pacer.paused(at(300)).is_some());
+    }
 }
 
 /// The shared value, and what compare-and-set does to it.
@@ -323,12 +362,8 @@ fn qu_21_the_loser_of_a_race_counts_from_the_winners_start() {
     shared.start(&mut one, clock(40)).unwrap();
     assert!(!shared.store(two.pace().version, &lost_race));
     assert_eq!(shared.start(&mut two, clock(50)), Err(Why::Interval));
-    assert_eq!(
-        shared.start(&mut two, clock(139)),
-        Err(Why::Interval),
-        "though it had proposed the same at 0"
-    );
-    assert!(shared.start(&mut two, clock(150)).is_ok());
+    assert_eq!(shared.start(&mut two, clock(174)), Err(Why::Interval), "though it proposed the same at 0");
+    assert!(shared.start(&mut two, clock(175)).is_ok());
 }
 
 #[test]
@@ -367,6 +402,45 @@ fn qu_26_a_clock_set_forward_or_back_neither_shortens_nor_prolongs_a_pause() {
         assert_eq!(shared.start(&mut two, jumped(60_999)), paused);
         assert!(shared.start(&mut one, jumped(60_999)).is_ok());
     }
+}
+
+/// A node that took a pause for longer than it was (it heard of it just after the clock was set) did not store the
+/// shorter one that its own call brought; the others went by the first alone and called too soon.
+#[test]
+fn qu_26_a_pause_is_stored_even_by_one_who_believes_in_a_longer_one() {
+    let (mut shared, mut one, mut two) =
+        (Shared::default(), Pacer::new(settings(2)), Pacer::new(settings(2)));
+    let call_of_one = shared.start(&mut one, clock(0)).unwrap();
+    shared.start(&mut two, clock(0)).unwrap_err();
+    let call_of_two = shared.start(&mut two, clock(125)).unwrap();
+    shared.end(&mut one, clock(1_000), call_of_one, throttled(60));
+    let set_back = |now_ms: u64| Clock { now: at(now_ms), wall: at(WALL_START_MS + now_ms - 3_600_000) };
+    shared.end(&mut two, set_back(50_000), call_of_two, throttled(30));
+    assert_eq!(two.paused(at(50_000)), Some((at(110_000), PauseReason::RetryAfter)));
+    let paused = Err(Why::Paused(PauseReason::RetryAfter));
+    assert_eq!(shared.start(&mut one, set_back(61_001)), paused, "80,000 was named since");
+    assert_eq!(shared.start(&mut one, set_back(79_999)), paused);
+    assert!(shared.start(&mut one, set_back(121_001)).is_ok());
+}
+
+/// A node read the time, the clock was set forward, and the pause it then stored seemed over to all who read it.
+#[test]
+fn qu_26_a_pause_is_dated_when_it_is_stored() {
+    let (mut shared, mut one, mut two) =
+        (Shared::default(), Pacer::new(settings(1)), Pacer::new(settings(1)));
+    let call = shared.start(&mut one, clock(0)).unwrap();
+    let mut pace = one.propose_end(clock(100), call, throttled(60), 0.0);
+    let set_forward = |now_ms: u64| Clock { now: at(now_ms), wall: at(WALL_START_MS + now_ms + 3_600_000) };
+    two.adopt(set_forward(110), Some(shared.0.clone()));
+    pace.date_pause(set_forward(120).wall);
+    assert!(shared.store(one.pace().version, &pace));
+    assert_eq!(shared.start(&mut two, set_forward(60_119)), Err(Why::Paused(PauseReason::RetryAfter)));
+
+    let dated = pace.pause;
+    pace.renew(0);
+    pace.start();
+    pace.date_pause(at(0));
+    assert_eq!(pace.pause, dated, "only the version that began it dates it");
 }
 
 #[test]

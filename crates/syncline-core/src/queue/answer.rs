@@ -33,6 +33,8 @@ pub enum Answer<R> {
         /// Whether another attempt is worth it; if not, the key ends here with an empty result.
         retry: bool,
     },
+    /// Not at all: it was not begun in time. The key is first in line again and the run does not count.
+    NotMade,
 }
 
 /// What a call says about the API.
@@ -47,6 +49,8 @@ pub enum Signal {
     },
     /// It is not well.
     Broken,
+    /// Nothing: no call was made.
+    NotMade,
 }
 
 /// What to do with a key whose run is over.
@@ -63,6 +67,8 @@ pub enum Outcome<R> {
     },
     /// Give it up, for this reason.
     Dead(String),
+    /// Put it first in line again, as if it had not run.
+    Waiting,
 }
 
 /// What became of a key whose run is over.
@@ -79,6 +85,8 @@ pub enum Settled {
     },
     /// It is on the dead list.
     Dead,
+    /// It is first in line again.
+    Waiting,
     /// It is in line once more, as was asked for while it ran; what this run brought is already out of date.
     Again,
 }
@@ -91,6 +99,7 @@ impl<R> Answer<R> {
             Self::Done(_) | Self::Refused { .. } => Signal::Answered,
             Self::Throttled { retry_after } => Signal::Throttled { retry_after: *retry_after },
             Self::Broken { .. } => Signal::Broken,
+            Self::NotMade => Signal::NotMade,
         }
     }
 }
@@ -103,6 +112,7 @@ impl Settings {
     pub fn judge<R>(&self, answer: Answer<R>, attempt: u32, now: Timestamp, random: f64) -> Outcome<R> {
         let reason = match answer {
             Answer::Done(result) => return Outcome::Done(result),
+            Answer::NotMade => return Outcome::Waiting,
             Answer::Refused { reason } | Answer::Broken { reason, retry: false } => {
                 return Outcome::Failed(reason);
             }

@@ -253,7 +253,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         same.then_some(Run { key, attempt: entry.attempts, id })
     }
 
-    /// Puts a running key whose run was lost first in line again; false if it does not run.
+    /// Puts a running key whose run was lost first in line again; the run counts. False if it does not run.
     pub fn release<Q>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -262,8 +262,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         let Some(slot) = self.slots.find(key) else { return false };
         let runs = matches!(self.slots.entry(slot).place, Place::Running { .. });
         if runs {
-            let rank = self.front() - 1;
-            self.wait(slot, Spot::Behind { before: None, rank });
+            self.put_first(slot);
         }
         runs
     }
@@ -297,6 +296,12 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     }
 
     fn settle_slot(&mut self, slot: u32, outcome: Outcome<R>) -> Settled {
+        if let Outcome::Waiting = outcome {
+            self.put_first(slot);
+            let entry = self.slots.entry_mut(slot);
+            entry.attempts = entry.attempts.saturating_sub(1);
+            return Settled::Waiting;
+        }
         let again = matches!(self.slots.entry(slot).place, Place::Running { again: true });
         // A retry starts after `again` was asked for, so it is the one more run.
         if again && !matches!(outcome, Outcome::Retrying { .. }) {
@@ -309,6 +314,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             Outcome::Failed(reason) => (Place::Failed(bounded(reason)), Settled::Failed),
             Outcome::Retrying { due } => (Place::Retrying { due }, Settled::Retrying { due }),
             Outcome::Dead(reason) => (Place::Dead(bounded(reason)), Settled::Dead),
+            Outcome::Waiting => unreachable!("seen to above"),
         };
         self.leave_line(slot, place);
         self.drop_old_results();

@@ -1,28 +1,32 @@
 //! What all who call one API share: a small plain value, changed by compare-and-set.
 //!
-//! It holds no time but one. Whoever sees [`turn`](Pace::turn) change, or a call appear, counts the interval and the
-//! lease from the moment *they* saw it, on their own monotonic clock. That moment is never before the change was
-//! made, so nobody is ever early, whatever the clocks of the others say. The one exception is a pause, which
-//! can be long and must outlive restarts: it names a time of day, and its length for those who doubt it.
+//! It holds no time but one. Whoever sees a start or an end counts the interval, and whoever sees a call the lease,
+//! from the moment *they* saw it, on their own monotonic clock. That moment is never before the change was made, so
+//! nobody is ever early, whatever the clocks of the others say. The one exception is a pause, which can be
+//! long and must outlive restarts: it names a time of day, and its length for those who doubt it.
 //!
 //! Each function here is one change: it takes the value from one version to the next. When a change may be made
 //! is for the [`Pacer`](super::Pacer) to say, storing it is for others.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::settings::CONCURRENCY_MAX;
 use crate::time::Timestamp;
 
-/// Versions a stored pace may have: each database and JavaScript hold them exactly, with centuries of room above.
-const VERSION_MAX: u64 = 1 << 52;
+/// Versions a stored pace may have: databases and JavaScript hold them exactly, and no pace lives to reach it.
+pub(super) const VERSION_MAX: u64 = (1 << 53) - 1;
 
 /// The shared state of one pace. `Pace::default()` is an API that nobody has called yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
     /// Grows with every change: what compare-and-set compares.
     pub version: u64,
-    /// Grows with every start and end of a call: the interval counts from its last change.
-    pub turn: u64,
+    /// Grows with every start of a call.
+    pub starts: u64,
+    /// Grows with every end of a call: the interval counts from the last.
+    pub ends: u64,
     /// Calls in flight, by id.
     pub calls: Vec<Call>,
     /// The pause the API is in, or was in last.
@@ -93,21 +97,13 @@ impl Default for Breaker {
 }
 
 impl Pace {
-    /// To replace one that cannot be read. Its ids follow the time of day, so that a call which began under the old
-    /// one is not taken for a later one.
-    #[must_use]
-    pub fn afresh(wall: Timestamp) -> Self {
-        let version = wall.as_ms().saturating_mul(1_000).min(VERSION_MAX);
-        Self { version, turn: version, ..Self::default() }
-    }
-
     /// Whether this can be what somebody wrote.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let ids = self.calls.iter().map(|call| call.id);
         let probes = self.calls.iter().filter(|call| call.probe).count();
         self.version <= VERSION_MAX
-            && self.turn <= self.version
+            && self.starts.max(self.ends) <= self.version
             && self.calls.len() <= CONCURRENCY_MAX as usize
             && ids.clone().is_sorted_by(|one, other| one < other)
             && ids.chain(self.pause.map(|pause| pause.id)).all(|id| id <= self.version)
@@ -124,7 +120,7 @@ impl Pace {
     /// A call begins; tells its id. The first one after a breaker's pause is a probe.
     pub fn start(&mut self) -> u64 {
         self.version += 1;
-        self.turn += 1;
+        self.starts += 1;
         let probe = match self.breaker {
             Breaker::Open { trips } => {
                 self.breaker = Breaker::HalfOpen { trips };
@@ -147,13 +143,22 @@ impl Pace {
     /// A call ended, in time or not, and left the breaker like this and the API paused or not.
     pub fn end(&mut self, id: u64, breaker: Breaker, pause: Option<Pause>) {
         self.version += 1;
-        self.turn += 1;
+        self.ends += 1;
         if let Some(index) = self.position(id) {
             self.calls.remove(index);
         }
         self.breaker = breaker;
         if let Some(pause) = pause {
             self.pause = Some(Pause { id: self.version, ..pause });
+        }
+    }
+
+    /// Dates the pause that began with this version, if one did. Where the value is shared, whoever stores it calls this in
+    /// the same transaction, with the clock that all who read it go by: nobody's idea of the time can be older than
+    /// the change then.
+    pub fn date_pause(&mut self, wall: Timestamp) {
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.id == self.version) {
+            pause.until = wall + Duration::from_millis(pause.length_ms);
         }
     }
 

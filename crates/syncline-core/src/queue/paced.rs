@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 
 use super::{
     Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Kind, Limits, Meter, Outcome, Pace, Pacer,
-    PauseReason, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
+    PauseReason, Permit, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
 };
 use crate::time::Timestamp;
 
@@ -57,7 +57,9 @@ pub struct Start<K> {
     pub call: u64,
     /// Which attempt it is, counted from 1.
     pub attempt: u32,
-    /// It must have ended or been renewed by then. A caller that wakes up later must not begin it at all.
+    /// It must have begun by then: a caller that is later must not make it and settles it with [`Answer::NotMade`].
+    pub start_by: Timestamp,
+    /// It must have ended or been renewed by then.
     pub deadline: Timestamp,
 }
 
@@ -156,7 +158,8 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
                 let run = self.queue.start().expect("somebody waits");
                 let (key, attempt) = (run.key.clone(), run.attempt);
                 self.calls.insert(permit.call, run.id);
-                Step::Start(Start { key, call: permit.call, attempt, deadline: permit.deadline })
+                let Permit { call, start_by, deadline } = permit;
+                Step::Start(Start { key, call, attempt, start_by, deadline })
             }
         }
     }
@@ -259,7 +262,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             Settled::Done => self.meter.done(now),
             Settled::Failed => self.meter.failed(now),
             Settled::Dead => self.meter.dead(now),
-            Settled::Retrying { .. } | Settled::Again => {}
+            Settled::Retrying { .. } | Settled::Again | Settled::Waiting => {}
         }
     }
 

@@ -2,17 +2,19 @@
 //!
 //! A pacer looks at a [`Pace`] with the eyes of one process: it remembers on its own monotonic clock when it saw each
 //! thing change, and measures interval, lease and pause from there. In a process of its own it keeps the pace
-//! itself (`start`, `end`, ...). Where several share one, each change is proposed, stored by
-//! compare-and-set and then adopted, whoever's it was:
+//! itself (`start`, `end`, ...). Where several share one, each change is proposed, dated and stored by
+//! compare-and-set, and then adopted, whoever's it was:
 //!
 //! ```text
 //! loop { read; adopt(read); propose_lost? -> store, again; propose_start -> store: won? call : again }
+//! after the call: loop { read; adopt(read); propose_end -> date_pause, store: won? done : again }
 //! ```
 //!
 //! Unreadable state counts as a call that ended this moment: one interval passes before the next.
 
 use std::time::Duration;
 
+use super::pace::VERSION_MAX;
 use super::settings::{PAUSE_MAX, SPAN_MAX};
 use super::{Breaker, Pace, Pause, PauseReason, Settings, Signal};
 use crate::time::Timestamp;
@@ -35,7 +37,10 @@ pub struct Clock {
 pub struct Permit {
     /// Its id.
     pub call: u64,
-    /// It must have ended or been renewed by then. A caller that wakes up later must not begin it at all.
+    /// It must have begun by then, or it would come too close to the next: a caller that is later must not make it and
+    /// ends it with [`Signal::NotMade`].
+    pub start_by: Timestamp,
+    /// It must have ended or been renewed by then.
     pub deadline: Timestamp,
 }
 
@@ -68,8 +73,10 @@ pub struct Pacer {
     pace: Pace,
     /// When each of the calls in flight was first seen, or seen renewed; in step with `pace.calls`.
     seen_at: Vec<Timestamp>,
-    /// When the last start or end was seen; `None` while nobody has called yet.
-    turned_at: Option<Timestamp>,
+    /// When the last start was seen; `None` while nobody has called yet.
+    started_at: Option<Timestamp>,
+    /// When the last end was seen.
+    ended_at: Option<Timestamp>,
     /// The pace's pause on this process's clock.
     hold: Option<Hold>,
     /// Time of day less monotonic time at the last look.
@@ -91,7 +98,8 @@ impl Pacer {
             settings,
             pace: Pace::default(),
             seen_at: Vec::new(),
-            turned_at: None,
+            started_at: None,
+            ended_at: None,
             hold: None,
             clocks_apart_ms: None,
         }
@@ -110,21 +118,15 @@ impl Pacer {
     }
 
     /// Takes over what was read, or proposed and stored. `None`, like anything nobody can have written, is
-    /// unreadable: what was known of pauses stays, and one interval passes.
+    /// unreadable: what was known of pauses stays, one interval passes, and [`pace`](Self::pace) should replace it.
     pub fn adopt(&mut self, clock: Clock, read: Option<Pace>) {
         let steady = self.clocks_are_steady(clock);
-        let Some(pace) = read.filter(Pace::is_plausible) else {
-            let breaker = match self.pace.breaker {
-                Breaker::HalfOpen { trips } => Breaker::Open { trips },
-                known => known,
-            };
-            self.pace = Pace { pause: self.pace.pause, breaker, ..Pace::afresh(clock.wall) };
-            self.seen_at.clear();
-            self.turned_at = Some(clock.now);
-            return;
-        };
-        if pace.turn != self.pace.turn {
-            self.turned_at = Some(clock.now);
+        let Some(pace) = read.filter(Pace::is_plausible) else { return self.begin_afresh(clock) };
+        if pace.starts != self.pace.starts {
+            self.started_at = Some(clock.now);
+        }
+        if pace.ends != self.pace.ends {
+            self.ended_at = Some(clock.now);
         }
         let same =
             |call| self.pace.position(call).map(|index| (self.pace.calls[index].beat, self.seen_at[index]));
@@ -146,7 +148,7 @@ impl Pacer {
 
     /// Whether a call may start at `now`.
     pub fn ready(&self, now: Timestamp) -> Result<(), Wait> {
-        let spaced_at = self.turned_at.map_or(now, |turned_at| turned_at + self.settings.interval);
+        let spaced_at = self.spaced_at().unwrap_or(now);
         if let Some(hold) = self.hold_at(now) {
             return Err(Wait { until: hold.until.max(spaced_at), why: Why::Paused(hold.reason) });
         }
@@ -182,7 +184,7 @@ impl Pacer {
         self.ready(now)?;
         let call = self.pace.start();
         self.seen_at.push(now);
-        self.turned_at = Some(now);
+        self.started_at = Some(now);
         Ok(self.permit(call, now))
     }
 
@@ -195,7 +197,7 @@ impl Pacer {
             self.seen_at.remove(index);
         }
         self.pace.end(call, breaker, pause);
-        self.turned_at = Some(clock.now);
+        self.ended_at = Some(clock.now);
         if let Some(Pause { length_ms, reason, .. }) = pause {
             let until = clock.now + Duration::from_millis(length_ms);
             self.hold = Some(Hold { id: self.pace.version, until, reason });
@@ -230,7 +232,7 @@ impl Pacer {
             self.seen_at.remove(index);
         }
         self.pace.lose(call);
-        self.turned_at = Some(now);
+        self.ended_at = Some(now);
     }
 }
 
@@ -244,7 +246,7 @@ impl Pacer {
         Ok((pace, self.permit(call, now)))
     }
 
-    /// What to store when a call has ended.
+    /// What to store when a call has ended, after [`Pace::date_pause`].
     #[must_use]
     pub fn propose_end(&self, clock: Clock, call: u64, signal: Signal, random: f64) -> Pace {
         let (breaker, pause) = self.consequences(clock, call, signal, random);
@@ -273,8 +275,35 @@ impl Pacer {
 
 /// The parts.
 impl Pacer {
+    /// Goes on with what is known, now that the shared value tells nothing.
+    fn begin_afresh(&mut self, clock: Clock) {
+        let breaker = match self.pace.breaker {
+            Breaker::HalfOpen { trips } => Breaker::Open { trips },
+            known => known,
+        };
+        // Ids follow the time of day, so that a call which began under the old value is not taken for a later one,
+        // and never go back, whatever the time of day does.
+        let by_the_day = clock.wall.as_ms().saturating_mul(1_000).min(VERSION_MAX / 2);
+        let version = by_the_day.max(self.pace.version + 1);
+        let (calls, pause) = (Vec::new(), self.pace.pause);
+        self.pace = Pace { version, starts: version, ends: version, calls, pause, breaker };
+        self.seen_at.clear();
+        self.ended_at = Some(clock.now);
+    }
+
     fn permit(&self, call: u64, now: Timestamp) -> Permit {
-        Permit { call, deadline: now + self.settings.call_timeout }
+        let deadline = now + self.settings.call_timeout;
+        let start_by = self.settings.start_slack().map_or(deadline, |slack| deadline.min(now + slack));
+        Permit { call, start_by, deadline }
+    }
+
+    /// When the interval since the last start and the last end is over. A call may begin a little after it was
+    /// allowed to, so that much is added to its start.
+    fn spaced_at(&self) -> Option<Timestamp> {
+        let interval = self.settings.interval;
+        let slack = self.settings.start_slack().unwrap_or_default();
+        let since_start = self.started_at.map(|started_at| started_at + interval + slack);
+        since_start.max(self.ended_at.map(|ended_at| ended_at + interval))
     }
 
     fn lost(&self, now: Timestamp) -> impl Iterator<Item = u64> {
@@ -287,11 +316,15 @@ impl Pacer {
         self.hold.filter(|hold| now < hold.until)
     }
 
-    /// What the end of a call does to the API's breaker, and the pause it brings if that outlasts the present one.
+    /// What the end of a call does to the API's breaker, and the pause it brings.
     fn consequences(&self, clock: Clock, call: u64, signal: Signal, random: f64) -> (Breaker, Option<Pause>) {
         let probe = self.pace.call(call).is_some_and(|call| call.probe);
         let well = signal == Signal::Answered;
         let (breaker, opened) = match self.pace.breaker {
+            Breaker::HalfOpen { trips } if probe && signal == Signal::NotMade => {
+                (Breaker::Open { trips }, None)
+            }
+            known if signal == Signal::NotMade => (known, None),
             Breaker::HalfOpen { .. } if probe && well => (Breaker::default(), None),
             Breaker::HalfOpen { trips } if probe => open(trips.saturating_add(1)),
             Breaker::Closed { .. } if well => (Breaker::default(), None),
@@ -307,10 +340,14 @@ impl Pacer {
             _ => Duration::ZERO,
         };
         let rest = opened.map_or(Duration::ZERO, |trips| self.settings.breaker_pause(trips, random));
-        let (length, reason) =
-            if asked >= rest { (asked, PauseReason::RetryAfter) } else { (rest, PauseReason::Breaker) };
-        let longest = self.hold_at(clock.now).map_or(clock.now, |hold| hold.until);
-        let pause = (clock.now + length > longest).then(|| Pause {
+        if asked.max(rest).is_zero() {
+            return (breaker, None);
+        }
+        // Also when the present pause lasts longer: others may know better than we do how much of it is left.
+        let left = self.hold_at(clock.now).map(|hold| (hold.until.saturating_since(clock.now), hold.reason));
+        let pauses = [Some((rest, PauseReason::Breaker)), Some((asked, PauseReason::RetryAfter)), left];
+        let longest = pauses.into_iter().flatten().max_by_key(|(length, _)| *length);
+        let pause = longest.map(|(length, reason)| Pause {
             id: 0,
             until: clock.wall + length,
             length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),

@@ -17,12 +17,15 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 /// gave up to end at the API too.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
+/// The part of an interval within which a call that is allowed to start must do so, where several run at once.
+const START_SLACK_SHARE: u32 = 4;
+
 /// The pace of one queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Calls in flight at once, over all who share the pace.
     pub concurrency: u32,
-    /// Least time from the end of the last call, or its start if that is later, to the next start.
+    /// Least time from the end of the last call to the next start, and where several run at once, between starts.
     pub interval: Duration,
     /// A key never comes back sooner than this.
     pub retry_delay: Duration,
@@ -100,6 +103,12 @@ impl Settings {
     pub(super) fn breaker_pause(&self, trips: u32, random: f64) -> Duration {
         let endless = Policy { max_attempts: u32::MAX, ..self.breaker };
         endless.delay(trips.min(u32::MAX - 1), random).unwrap_or(self.breaker.max_delay)
+    }
+
+    /// How long after it was allowed to a call may begin. `None`: as long as its slot is its own, because nobody else
+    /// starts meanwhile, or may start at any time.
+    pub(super) fn start_slack(&self) -> Option<Duration> {
+        (self.concurrency > 1 && !self.interval.is_zero()).then_some(self.interval / START_SLACK_SHARE)
     }
 
     /// How long a slot stays taken by a call that nobody ends or renews.

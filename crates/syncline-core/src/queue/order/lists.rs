@@ -104,7 +104,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     }
 
     /// The lowest rank in line, or the next at the back when nobody waits.
-    pub(super) fn front(&self) -> i64 {
+    fn front(&self) -> i64 {
         self.waiting.first().map_or(self.back, |slot| self.slots.entry(slot).rank)
     }
 
@@ -144,6 +144,12 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             self.age(slot);
         }
         self.stand(slot, spot);
+    }
+
+    /// In front of all that wait, the head too: it has had its turn.
+    pub(super) fn put_first(&mut self, slot: u32) {
+        let rank = self.front() - 1;
+        self.wait(slot, Spot::Behind { before: None, rank });
     }
 
     /// Moves a key into the list of a place that is not the line, behind all others there.
