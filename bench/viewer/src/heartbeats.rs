@@ -1,0 +1,166 @@
+//! How many heartbeats a second a server takes.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::contender::Contender;
+use crate::figures::{median, print, thousands};
+use crate::load::{CONNECTIONS, Turn, press};
+use crate::process;
+
+/// How long and how often.
+#[derive(clap::Args)]
+pub(crate) struct Turns {
+    /// Turns each contender gets.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Length of a turn.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Seconds under load before each turn that do not count.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=60))]
+    warm_up: u32,
+    /// Pages that send heartbeats, one after the other.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sessions: u32,
+    /// Leave miniflare out.
+    #[arg(long)]
+    without_miniflare: bool,
+}
+
+/// A contender and what it is held to.
+struct Entry {
+    name: &'static str,
+    server: Contender,
+    keeps: Keeps,
+    turns: Vec<Turn>,
+}
+
+/// What a server must know after its turn, so that nobody wins by forgetting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Nothing,
+    Everything,
+    /// It cannot count beyond a page of its list, and may drop connections.
+    Something,
+}
+
+pub(crate) fn measure(turns: &Turns) -> Result<Value> {
+    let mut entries = contenders(turns)?;
+    let load_before = process::load_average();
+    for round in 1..=turns.rounds {
+        for entry in &mut entries {
+            eprintln!("round {round} of {}: {}", turns.rounds, entry.name);
+            press(&entry.server, turns.sessions, turns.warm_up)
+                .and_then(|_| press(&entry.server, turns.sessions, turns.seconds))
+                .and_then(|turn| entry.finish(turn, turns.sessions))
+                .with_context(|| entry.name)?;
+        }
+    }
+    Ok(report(turns, &entries, load_before))
+}
+
+fn contenders(turns: &Turns) -> Result<Vec<Entry>> {
+    let entry = |name, server: Result<Contender>, keeps| {
+        let server = server.with_context(|| format!("cannot start {name}"))?;
+        anyhow::Ok(Entry { name, server, keeps, turns: Vec::new() })
+    };
+    let mut entries = vec![
+        entry("ceiling: same server and door, constant answer", Contender::own("ceiling"), Keeps::Nothing)?,
+        entry("Syncline: POST /api/viewer", Contender::syncline(), Keeps::Everything)?,
+        entry("Redis: SET EX 60, same server and door", Contender::own("redis"), Keeps::Everything)?,
+    ];
+    if !turns.without_miniflare {
+        let name = "miniflare: KV put, expirationTtl 60, own server";
+        entries.push(entry(name, Contender::miniflare(), Keeps::Something)?);
+    }
+    entries.push(entry("axum alone: no door, constant answer", Contender::own("bare"), Keeps::Nothing)?);
+    Ok(entries)
+}
+
+impl Entry {
+    fn finish(&mut self, turn: Turn, sessions: u32) -> Result<()> {
+        let least = match self.keeps {
+            Keeps::Nothing => None,
+            // Ids rotate, so a turn has reached as many pages as it has sent requests.
+            Keeps::Everything => Some(turn.requests.min(sessions.into())),
+            Keeps::Something => Some(1),
+        };
+        if let Some(least) = least {
+            let viewers = self.server.viewers()?;
+            ensure!(viewers >= least, "{viewers} viewers are known after {least} have sent heartbeats");
+        }
+        if self.keeps != Keeps::Something {
+            let Turn { dropped, timeouts, refused, .. } = turn;
+            let failed = dropped + timeouts + refused;
+            ensure!(failed == 0, "{dropped} dropped, {timeouts} timed out, {refused} refused");
+        }
+        self.turns.push(turn);
+        Ok(())
+    }
+
+    fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
+        median(self.turns.iter().map(of)).expect("there is at least one round")
+    }
+
+    /// From the slowest turn to the fastest, as a share of the median.
+    fn spread(&self) -> f64 {
+        let rates = || self.turns.iter().map(|turn| turn.per_second);
+        let (slowest, fastest) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
+        (fastest - slowest) / self.median(|turn| turn.per_second)
+    }
+
+    fn sum(&self, of: impl Fn(&Turn) -> u64) -> u64 {
+        self.turns.iter().map(of).sum()
+    }
+}
+
+fn report(turns: &Turns, entries: &[Entry], load_before: f64) -> Value {
+    let ceiling = entries.first().map_or(f64::NAN, |entry| entry.median(|turn| turn.per_second));
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|entry| {
+            let rate = entry.median(|turn| turn.per_second);
+            vec![
+                entry.name.to_owned(),
+                thousands(rate),
+                format!("{:.0} %", 100.0 * rate / ceiling),
+                format!("{:.0} %", 100.0 * entry.spread()),
+                format!("{:.2}", entry.median(|turn| turn.p50_ms)),
+                format!("{:.2}", entry.median(|turn| turn.p99_ms)),
+                format!("{:.1}", entry.median(|turn| turn.cpu_us)),
+                format!("{:.2}", entry.median(|turn| turn.client_share)),
+                entry.sum(|turn| turn.dropped + turn.timeouts + turn.refused).to_string(),
+            ]
+        })
+        .collect();
+    let title = format!(
+        "Heartbeats per second: {CONNECTIONS} connections, {} sessions, medians of {} turns of {} s",
+        thousands(turns.sessions.into()),
+        turns.rounds,
+        turns.seconds,
+    );
+    let heads = [
+        "contender",
+        "per second",
+        "ratio",
+        "spread",
+        "p50 ms",
+        "p99 ms",
+        "CPU µs each",
+        "wrk busy",
+        "failed",
+    ];
+    print(&title, &heads, &rows);
+    let contenders = entries.iter().map(|entry| {
+        let rate = entry.median(|turn| turn.per_second);
+        json!({ "name": entry.name, "per_second": rate, "ratio": rate / ceiling, "turns": entry.turns })
+    });
+    json!({
+        "connections": CONNECTIONS,
+        "sessions": turns.sessions,
+        "seconds": turns.seconds,
+        "load_average_before": load_before,
+        "contenders": contenders.collect::<Vec<_>>(),
+    })
+}
