@@ -6,10 +6,10 @@
 //! caller's.
 //!
 //! **What a listing costs.** One range of the key index, from the first key to the last one returned: live keys
-//! beyond it cost nothing. Expired keys that nobody has swept yet and that lie in that range are stepped over, but
-//! not again and again: every listing looks whether more than [`GARBAGE_TOLERATED`] are lying about (a look of
-//! bounded cost) and has them swept in the background. Each expired key is paid for once, by the listing that
-//! first meets it or by the sweep, and `list(prefix, 1)` stays flat however many keys there are or were.
+//! beyond it cost nothing. Expired keys in that range that nobody has swept yet are stepped over, but not again
+//! and again: every listing looks whether more than [`GARBAGE_TOLERATED`] are lying about (a look of bounded
+//! cost) and has them swept in the background. So `list(prefix, 1)` is flat in the number of live keys, and after
+//! a mass expiry it is flat again once the sweep is through (on PostgreSQL: once vacuum has been there as well).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

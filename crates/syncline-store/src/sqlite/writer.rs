@@ -62,7 +62,7 @@ impl Writer {
             connection,
             changes,
             counters: Arc::clone(&counters),
-            closing: None,
+            closing: Vec::new(),
         };
         tokio::spawn(task.run());
         Self { store, queue, counters }
@@ -166,7 +166,8 @@ struct Task {
     connection: SqliteConnection,
     changes: mpsc::Receiver<Message>,
     counters: Arc<Counters>,
-    closing: Option<oneshot::Sender<()>>,
+    /// Who waits for the end.
+    closing: Vec<oneshot::Sender<()>>,
 }
 
 impl Task {
@@ -185,7 +186,7 @@ impl Task {
         if let Err(error) = self.connection.close().await {
             tracing::warn!(store = %self.store, %error, "the database was not closed cleanly");
         }
-        if let Some(closed) = self.closing {
+        for closed in self.closing {
             let _ = closed.send(());
         }
     }
@@ -213,7 +214,7 @@ impl Task {
     fn close(&mut self, closed: oneshot::Sender<()>) {
         // What is queued is still received and committed; what is sent from now on is refused.
         self.changes.close();
-        self.closing = Some(closed);
+        self.closing.push(closed);
     }
 
     /// One transaction: `first` and whatever waits by the time each change before it has run.
