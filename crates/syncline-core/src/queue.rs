@@ -1,10 +1,12 @@
 //! Keyed work at the pace an outside API allows.
 //!
 //! ```text
-//!   enqueue ──▶ Waiting ──start──▶ Running ──┬─ answer ───────────▶ Done | Failed     (results, oldest dropped)
-//!                ▲  ▲                        ├─ 429, 5xx: Retrying ─ delay ─┐
-//!                │  └────────────────────────┼──────── again ◀──────────────┤ right after the head
-//!                └── revive ──── Dead ◀──────┴─ attempts used up            └──▶ Waiting
+//!              ┌─ again, or not made ─┐
+//!              ▼                      │
+//! enqueue ▶ Waiting ─── start ───▶ Running ─┬─ answered ─▶ Done, Failed: the results, of which the oldest go
+//!            ▲   ▲                          ├─ 429, 5xx ─▶ Retrying ─┐
+//!            │   └─ right after the head ───┼────────────────────────┘
+//!            └───────── revive ─── Dead ◀───┴─ attempts used up
 //! ```
 //!
 //! - [`Kind`]: what enqueuing means, as one table that memory and SQL share
@@ -30,6 +32,7 @@ mod paced;
 mod pacer;
 pub mod presets;
 mod progress;
+mod random;
 mod record;
 pub mod retry_after;
 mod settings;

@@ -288,10 +288,28 @@ fn qu_26_what_replaces_unreadable_state_is_readable_whatever_the_time_of_day() {
     let call = start(&mut pacer, 100);
     end(&mut pacer, 200, call, throttled(60));
     for wall_ms in [0, 1_000, WALL_START_MS, u64::MAX] {
-        let before = pacer.pace().version;
         pacer.adopt(Clock { now: at(300), wall: at(wall_ms) }, None);
-        assert!(pacer.pace().is_plausible() && pacer.pace().version > before, "{:?}", pacer.pace());
-        assert!(pacer.paused(at(300)).is_some());
+        assert!(pacer.pace().is_plausible(), "{:?}", pacer.pace());
+        let stored = pacer.pace().clone();
+        pacer.adopt(clock(301), Some(stored));
+        assert_eq!(pacer.paused(at(301)), Some((at(60_200), PauseReason::RetryAfter)));
+    }
+}
+
+/// Two nodes replaced an unreadable value one after the other. The second knew of fewer calls than the first had made
+/// and counted on from those, so the first took the calls it then made for its own of before: no interval, and two
+/// calls with the same id.
+#[test]
+fn qu_26_whatever_replaces_unreadable_state_is_news_to_everybody() {
+    let (mut one, mut two) = (Pacer::new(settings(1)), Pacer::new(settings(1)));
+    for round in 0..100 {
+        let now_ms = round * 1_000;
+        one.adopt(clock(now_ms), None);
+        let before = one.pace().clone();
+        two.adopt(Clock { now: at(now_ms + 7), ..clock(0) }, None);
+        one.adopt(clock(now_ms + 500), Some(two.pace().clone()));
+        assert_eq!(waits(&one, now_ms + 500), Some((now_ms + 600, Why::Interval)));
+        assert!(before.version.abs_diff(two.pace().version) > 1_000, "far apart: {before:?}");
     }
 }
 

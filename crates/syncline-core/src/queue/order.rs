@@ -296,25 +296,24 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     }
 
     fn settle_slot(&mut self, slot: u32, outcome: Outcome<R>) -> Settled {
-        if let Outcome::Waiting = outcome {
-            self.put_first(slot);
-            let entry = self.slots.entry_mut(slot);
-            entry.attempts = entry.attempts.saturating_sub(1);
-            return Settled::Waiting;
-        }
         let again = matches!(self.slots.entry(slot).place, Place::Running { again: true });
-        // A retry starts after `again` was asked for, so it is the one more run.
-        if again && !matches!(outcome, Outcome::Retrying { .. }) {
-            self.wait(slot, Spot::Back);
-            self.start_over(slot);
-            return Settled::Again;
-        }
         let (place, settled) = match outcome {
+            // These two start another run after `again` was asked for, which is the one more run.
+            Outcome::Waiting => {
+                self.put_first(slot);
+                let entry = self.slots.entry_mut(slot);
+                entry.attempts = entry.attempts.saturating_sub(1);
+                return Settled::Waiting;
+            }
+            Outcome::Retrying { due } => (Place::Retrying { due }, Settled::Retrying { due }),
+            _ if again => {
+                self.wait(slot, Spot::Back);
+                self.start_over(slot);
+                return Settled::Again;
+            }
             Outcome::Done(result) => (Place::Done(result), Settled::Done),
             Outcome::Failed(reason) => (Place::Failed(bounded(reason)), Settled::Failed),
-            Outcome::Retrying { due } => (Place::Retrying { due }, Settled::Retrying { due }),
             Outcome::Dead(reason) => (Place::Dead(bounded(reason)), Settled::Dead),
-            Outcome::Waiting => unreachable!("seen to above"),
         };
         self.leave_line(slot, place);
         self.drop_old_results();

@@ -11,6 +11,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
+use super::random::Random;
 use super::{
     Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Kind, Limits, Meter, Outcome, Pace, Pacer,
     PauseReason, Permit, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
@@ -101,7 +102,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             queue,
             pacer: Pacer::new(setup.settings),
             calls: BTreeMap::new(),
-            random: Random(setup.seed),
+            random: Random::new(setup.seed),
         }
     }
 
@@ -116,10 +117,10 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
         pace: Option<Pace>,
     ) -> Result<Self, BadRecord> {
         let Setup { settings, limits, hasher, seed } = setup;
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let on_this_clock = records.into_iter().map(|mut record| {
             if let Place::Retrying { due } = &mut record.place {
-                let delay = settings.delay(record.attempts, random.draw());
+                let delay = settings.delay(record.attempts, random.share());
                 *due = clock.now + delay.unwrap_or(settings.retry_delay);
             }
             record
@@ -167,7 +168,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
     /// A call ended. Tells whose it was and what became of the key; `None` if the answer is not wanted any more,
     /// because the call was given up as lost or its key removed.
     pub fn settle(&mut self, clock: Clock, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
-        self.pacer.end(clock, call, answer.signal(), self.random.draw());
+        self.pacer.end(clock, call, answer.signal(), self.random.share());
         self.answered(clock.now, call, answer)
     }
 
@@ -251,7 +252,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
     fn answered(&mut self, now: Timestamp, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
         let run = self.queue.run(self.calls.remove(&call)?)?;
         let (key, id) = (run.key.clone(), run.id);
-        let outcome = self.pacer.settings().judge(answer, run.attempt, now, self.random.draw());
+        let outcome = self.pacer.settings().judge(answer, run.attempt, now, self.random.share());
         let settled = self.queue.settle_run(id, outcome)?;
         self.count(now, settled);
         Some((key, settled))
@@ -286,19 +287,4 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
 
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     one.into_iter().chain(other).min()
-}
-
-/// Numbers that look random (SplitMix64): enough to keep retries apart, and the same for the same seed.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    /// From 0 up to but not including 1.
-    fn draw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use super::pace::VERSION_MAX;
+use super::random::Random;
 use super::settings::{PAUSE_MAX, SPAN_MAX};
 use super::{Breaker, Pace, Pause, PauseReason, Settings, Signal};
 use crate::time::Timestamp;
@@ -153,9 +154,8 @@ impl Pacer {
             return Err(Wait { until: hold.until.max(spaced_at), why: Why::Paused(hold.reason) });
         }
         let probing = matches!(self.pace.breaker, Breaker::HalfOpen { .. });
-        if let Some(until) = self.next_loss_at()
-            && (probing || self.pace.calls.len() >= self.settings.concurrency as usize)
-        {
+        let full = probing || self.pace.calls.len() >= self.settings.concurrency as usize;
+        if full && let Some(until) = self.next_loss_at() {
             return Err(Wait { until, why: if probing { Why::Probing } else { Why::Busy } });
         }
         if now < spaced_at {
@@ -281,12 +281,13 @@ impl Pacer {
             Breaker::HalfOpen { trips } => Breaker::Open { trips },
             known => known,
         };
-        // Ids follow the time of day, so that a call which began under the old value is not taken for a later one,
-        // and never go back, whatever the time of day does.
-        let by_the_day = clock.wall.as_ms().saturating_mul(1_000).min(VERSION_MAX / 2);
-        let version = by_the_day.max(self.pace.version + 1);
-        let (calls, pause) = (Vec::new(), self.pace.pause);
-        self.pace = Pace { version, starts: version, ends: version, calls, pause, breaker };
+        // Numbers nobody has seen: whoever adopts this must take it for news, and a call that began under the old
+        // value must not be taken for a later one. Counting on would not do, as others may know of more than we.
+        let version = Random::new(clock.wall.as_ms()).next() ^ Random::new(clock.now.as_ms()).next();
+        let version = version & (VERSION_MAX >> 1);
+        let pause = self.pace.pause.map(|pause| Pause { id: version, ..pause });
+        self.hold = self.hold.map(|hold| Hold { id: version, ..hold });
+        self.pace = Pace { version, starts: version, ends: version, calls: Vec::new(), pause, breaker };
         self.seen_at.clear();
         self.ended_at = Some(clock.now);
     }

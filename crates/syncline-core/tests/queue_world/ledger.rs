@@ -31,7 +31,7 @@ impl Tally {
 /// A pause that the API named and the caller has stored.
 struct Named {
     /// Calls begun later must keep it.
-    version: u64,
+    tick: u64,
     until_ms: u64,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Ledger {
     last_arrival_ms: Option<u64>,
     /// When the API was done with each call.
     ends: BTreeMap<(usize, u64), u64>,
-    /// Ends that were stored, with the version: calls begun later must keep their distance.
+    /// Ends that were stored, with the tick: calls begun later must keep their distance.
     known_ends: Vec<(u64, u64)>,
     last_end_ms: Option<u64>,
     pub(super) smallest_gap_ms: u64,
@@ -91,7 +91,8 @@ impl Ledger {
 
     /// A call for `key` was begun, durably, at `tick`.
     pub(super) fn claimed(&mut self, call: u64, key: u32, tick: u64) {
-        self.calls.insert(call, (key, tick));
+        let former = self.calls.insert(call, (key, tick));
+        assert_eq!(former, None, "two calls have the id {call}");
     }
 
     /// The end of a run was stored.
@@ -112,10 +113,10 @@ impl Ledger {
         }
     }
 
-    /// The API named a pause at `sent_ms`, and the caller has stored it as `version`.
-    pub(super) fn paused(&mut self, version: u64, sent_ms: u64, length_ms: u64) {
+    /// The API named a pause at `sent_ms`, and the caller has stored it at `tick`.
+    pub(super) fn paused(&mut self, tick: u64, sent_ms: u64, length_ms: u64) {
         let until_ms = sent_ms + length_ms.min(PAUSE_MAX.as_millis() as u64);
-        self.named.push(Named { version, until_ms });
+        self.named.push(Named { tick, until_ms });
     }
 
     /// The pace was stored: counts what the breaker did.
@@ -141,10 +142,10 @@ impl Ledger {
     /// A request reached the API.
     pub(super) fn arrived(&mut self, now_ms: u64, caller: usize, call: u64) {
         self.tally.add("calls");
-        let (key, _) = self.calls[&call];
+        let (key, began) = self.calls[&call];
         assert!(self.wanted.contains_key(&key), "key {key} was asked for again after its result was stored");
         // One after the other, every end is known before the next start. Side by side, those that were stored are.
-        let known = self.known_ends.iter().filter(|(version, _)| *version < call).map(|(_, end_ms)| *end_ms);
+        let known = self.known_ends.iter().filter(|(tick, _)| *tick < began).map(|(_, end_ms)| *end_ms);
         let end_ms = if self.concurrency == 1 { self.last_end_ms } else { known.max() };
         if let Some(end_ms) = end_ms {
             let gap_ms = now_ms.saturating_sub(end_ms);
@@ -161,9 +162,9 @@ impl Ledger {
         let (open, most) = (self.open.len(), self.concurrency);
         assert!(open <= most, "{open} calls at once, {most} at most");
         self.tally.add(if open > 1 { "calls beside others" } else { "calls alone" });
-        let broken = self.named.iter().find(|named| named.version < call && now_ms < named.until_ms);
-        if let Some(Named { version, until_ms }) = broken {
-            panic!("call {call} at {now_ms} although the pause of version {version} lasts until {until_ms}");
+        let broken = self.named.iter().find(|named| named.tick < began && now_ms < named.until_ms);
+        if let Some(Named { until_ms, .. }) = broken {
+            panic!("call {call} at {now_ms} although the pause named before lasts until {until_ms}");
         }
         self.last_arrival_ms = Some(now_ms);
     }
@@ -175,9 +176,10 @@ impl Ledger {
         self.last_end_ms = self.last_end_ms.max(Some(end_ms));
     }
 
-    /// The end of a call was stored as `version`.
-    pub(super) fn end_stored(&mut self, version: u64, caller: usize, call: u64) {
+    /// The end of a call was stored.
+    pub(super) fn end_stored(&mut self, caller: usize, call: u64) {
+        let tick = self.tick();
         let end_ms = self.ends.get(&(caller, call)).copied();
-        self.known_ends.extend(end_ms.map(|end_ms| (version, end_ms)));
+        self.known_ends.extend(end_ms.map(|end_ms| (tick, end_ms)));
     }
 }

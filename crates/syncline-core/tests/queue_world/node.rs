@@ -50,7 +50,7 @@ enum Act {
     Call(Start<u32>, u64),
     Stored(u64, Settled),
     Accepted(u32, u64),
-    Paused { version: u64, sent_ms: u64, length_ms: u64 },
+    Paused { tick: u64, sent_ms: u64, length_ms: u64 },
 }
 
 impl Node {
@@ -160,8 +160,8 @@ impl Node {
         };
         let settled = self.paced().settle(clock, call, answer);
         self.after.extend(settled.map(|(_, settled)| Act::Stored(call, settled)));
-        let version = self.paced().pace().version;
-        self.after.extend(named.map(|(sent_ms, length_ms)| Act::Paused { version, sent_ms, length_ms }));
+        let tick = self.ledger.borrow_mut().tick();
+        self.after.extend(named.map(|(sent_ms, length_ms)| Act::Paused { tick, sent_ms, length_ms }));
     }
 
     /// Takes every step there is, and has them written.
@@ -233,7 +233,7 @@ impl Node {
             }
             Act::Stored(call, settled) => ledger.stored(call, settled),
             Act::Accepted(key, tick) => ledger.asked(key, tick),
-            Act::Paused { version, sent_ms, length_ms } => ledger.paused(version, sent_ms, length_ms),
+            Act::Paused { tick, sent_ms, length_ms } => ledger.paused(tick, sent_ms, length_ms),
         }
     }
 }

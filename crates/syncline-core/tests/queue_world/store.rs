@@ -164,9 +164,11 @@ impl Store {
             }
             Change::Settle { call, answer, named } => {
                 if let Some((sent_ms, length_ms)) = named {
-                    self.ledger.borrow_mut().paused(pace.version, sent_ms, length_ms);
+                    let mut ledger = self.ledger.borrow_mut();
+                    let tick = ledger.tick();
+                    ledger.paused(tick, sent_ms, length_ms);
                 }
-                self.ledger.borrow_mut().end_stored(pace.version, writer, call);
+                self.ledger.borrow_mut().end_stored(writer, call);
                 self.settle(call, answer, context);
             }
             Change::Lose { calls } => {
