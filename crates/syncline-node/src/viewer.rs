@@ -286,11 +286,7 @@ impl Viewers {
         if tick.is_multiple_of(OTHERS_EVERY_TICKS) {
             self.read_others().await;
         }
-        {
-            let mut room = self.room();
-            let vacated = room.roster.expire(self.now()).is_some();
-            room.report_anyway |= vacated;
-        }
+        self.expire().await;
         self.turn(false);
         self.report_wanted.notify_one();
         let snapshot = self.snapshot();
@@ -304,6 +300,22 @@ impl Viewers {
             self.news.notify_one();
         }
         *known = snapshot;
+    }
+
+    /// Removes all sessions that have expired, in steps between which heartbeats get their turn. What is left behind is in
+    /// the way of every question for numbers.
+    async fn expire(&self) {
+        while self.expire_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn expire_some(&self) -> bool {
+        let now = self.now();
+        let mut room = self.room();
+        let vacated = room.roster.expire(now).is_some();
+        room.report_anyway |= vacated;
+        room.roster.has_expired(now)
     }
 
     async fn tell_news(&self) {

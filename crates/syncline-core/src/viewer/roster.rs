@@ -144,11 +144,17 @@ impl<S: BuildHasher> Roster<S> {
     }
 
     /// Removes up to [`REMOVED_PER_EXPIRE`] expired sessions and says when the last viewer is gone. To be called
-    /// about every second, so that `Vacated` comes on time.
+    /// about every second, so that `Vacated` comes on time, and again while [`Roster::has_expired`].
     pub fn expire(&mut self, now: Timestamp) -> Option<Change> {
         let now = self.advance(now);
         self.remove_expired(now, REMOVED_PER_EXPIRE);
         self.vacate(now)
+    }
+
+    /// Whether expired sessions are still to be removed. Until then [`Roster::counts`] has to walk over them.
+    #[must_use]
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.oldest_expired(self.now.max(now)).is_some()
     }
 
     /// Whether anybody is watching.
@@ -262,15 +268,17 @@ impl<S: BuildHasher> Roster<S> {
 
     fn remove_expired(&mut self, now: Timestamp, limit: usize) {
         for _ in 0..limit {
-            let expired =
-                self.lists.iter().map(|list| list.oldest).find(|&slot| {
-                    self.slots.get(slot as usize).is_some_and(|oldest| oldest.expires_at <= now)
-                });
-            match expired {
+            match self.oldest_expired(now) {
                 Some(slot) => self.remove(slot),
                 None => break,
             }
         }
+    }
+
+    fn oldest_expired(&self, now: Timestamp) -> Option<u32> {
+        let expired =
+            |&slot: &u32| self.slots.get(slot as usize).is_some_and(|oldest| oldest.expires_at <= now);
+        self.lists.iter().map(|list| list.oldest).find(expired)
     }
 
     fn remove(&mut self, slot: u32) {
@@ -413,6 +421,11 @@ mod tests {
             assert_eq!(roster.expire(later), Some(Change::Vacated));
             assert_eq!(roster.index.len(), sessions - REMOVED_PER_EXPIRE);
             assert_eq!(roster.counts(later), Summary::default());
+            assert!(roster.has_expired(later));
+            roster.expire(later);
+            roster.expire(later);
+            assert!(!roster.has_expired(later));
+            assert_eq!(roster.index.len(), 0);
         }
         assert!(roster.slots.len() <= sessions, "{} slots", roster.slots.len());
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use syncline_core::viewer::TTL;
+use syncline_core::viewer::{REMOVED_PER_EXPIRE, TTL};
 use syncline_store::kv::Entry;
 use syncline_store::{Error, Store};
 use tokio::task::JoinHandle;
@@ -297,6 +297,21 @@ async fn vw_21_the_store_is_written_by_time_and_not_by_heartbeat() {
     }
     let writes = world.store.stats().unwrap().writes - writes_before;
     assert!(writes <= 10, "{writes} writes for 9,000 heartbeats");
+}
+
+/// A fixed number used to be removed each second. A million sessions that expired together were in the way of every
+/// question for minutes, and each question walked over all that were left, with the room locked.
+#[tokio::test]
+async fn vw_04_sessions_that_went_without_a_word_are_out_of_the_way_after_one_tick() {
+    let world = World::new().await;
+    let node = world.node();
+    for number in 0..=2 * REMOVED_PER_EXPIRE {
+        node.beat(&format!("s{number}")).await.unwrap();
+    }
+    world.time.pass(TTL);
+    node.tick().await;
+    assert!(!node.viewers.room().roster.has_expired(node.viewers.now()));
+    assert_eq!(node.watched().await, known(0, 0));
 }
 
 #[tokio::test]
