@@ -65,7 +65,7 @@ pub struct Limits {
     pub event_streams: usize,
     /// From the opening of a connection, or the end of the last answer, to the end of the next request's headers.
     pub header_timeout: Duration,
-    /// Longest pause inside a request body.
+    /// Longest pause inside a request body, once it has begun.
     pub body_idle_timeout: Duration,
     /// From the end of a request's headers to the start of its answer.
     pub request_timeout: Duration,
