@@ -1,6 +1,6 @@
 //! The HTTP API: which address leads where, and the one door in front of all of them.
 //!
-//! [`app`] is the whole API without a socket. Every request passes the door ([`door`]): host, origin and token are checked
+//! [`app`] is the whole API without a socket. Every request passes the door (`http/door.rs`): host, origin and token are checked
 //! before anything else is looked at, panics and slow handlers become errors, errors become JSON, and everything is
 //! counted. Handlers only ever see requests that may be answered.
 

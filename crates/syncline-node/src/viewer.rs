@@ -1,7 +1,7 @@
 //! Who is watching, as this node knows it.
 //!
 //! Heartbeats stay in memory: a [`Roster`] behind one short lock. What the nodes share is one report each in the kv, read
-//! back every few seconds ([`Others`]); the rules for both are core's. Guarantees: a heartbeat that is answered with
+//! back every few seconds (`viewer/others.rs`); the rules for both are core's. Guarantees: a heartbeat that is answered with
 //! success survives this process (its report is stored, VW-23); a store that fails costs no session its place in memory;
 //! sessions, addresses and history are bounded. Deciding what to do with the answer is the scheduler's.
 

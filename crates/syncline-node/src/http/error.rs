@@ -1,7 +1,7 @@
 //! Every refusal and failure of the HTTP API: a status, a stable word and one sentence.
 //!
 //! A handler returns an [`Error`]; it travels as an extension of an empty response to the door, which renders all of them
-//! in one place with [`Error::render`]. So no error leaves the node as anything but JSON, with an id that is also in the log.
+//! in one place with `Error::render`. So no error leaves the node as anything but JSON, with an id that is also in the log.
 
 use std::borrow::Cow;
 use std::fmt::Display;
