@@ -1,6 +1,6 @@
 //! The schedule: jobs that run at their time, while somebody watches.
 //!
-//! Each job has a [`lane`]: one task that waits for the job's firings, asks core whether to run, competes with other nodes
+//! Each job has a lane: one task that waits for the job's firings, asks core whether to run, competes with other nodes
 //! for the bucket and writes down what came of it. Lanes share nothing, so a job that hangs holds up no other. All
 //! rules are core's; this file is where lanes are started, asked and watched over.
 //!
