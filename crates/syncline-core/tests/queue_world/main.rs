@@ -94,7 +94,7 @@ fn number(id: ActorId) -> usize {
     text.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("ids are numbers")
 }
 
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 60;
 
 /// All that happened, as text. Less than `least` in a hundred seeds is too little to prove anything.
 fn report(name: &str, runs: &[(Tally, u64)], least: &[(&str, u64)]) -> String {
