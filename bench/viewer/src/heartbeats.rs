@@ -1,12 +1,18 @@
 //! How many heartbeats a second a server takes.
 
+use std::fs;
+use std::process::Command;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::contender::Contender;
+use crate::contender::{Contender, bench_folder};
 use crate::figures::{median, print, thousands};
 use crate::load::{CONNECTIONS, Turn, press};
 use crate::process;
+
+/// Up to this load average a machine counts as quiet.
+const QUIET_LOAD_MAX: f64 = 0.7;
 
 /// How long and how often.
 #[derive(clap::Args)]
@@ -48,6 +54,11 @@ enum Keeps {
 pub(crate) fn measure(turns: &Turns) -> Result<Value> {
     let mut entries = contenders(turns)?;
     let load_before = process::load_average();
+    if load_before > QUIET_LOAD_MAX {
+        eprintln!(
+            "the load average is {load_before}: something else is busy here, and these figures will be noise"
+        );
+    }
     for round in 1..=turns.rounds {
         for entry in &mut entries {
             eprintln!("round {round} of {}: {}", turns.rounds, entry.name);
@@ -152,6 +163,7 @@ fn report(turns: &Turns, entries: &[Entry], load_before: f64) -> Value {
         "failed",
     ];
     print(&title, &heads, &rows);
+    println!("\nThe load average was {load_before} before the first turn.");
     let contenders = entries.iter().map(|entry| {
         let rate = entry.median(|turn| turn.per_second);
         json!({ "name": entry.name, "per_second": rate, "ratio": rate / ceiling, "turns": entry.turns })
@@ -161,6 +173,23 @@ fn report(turns: &Turns, entries: &[Entry], load_before: f64) -> Value {
         "sessions": turns.sessions,
         "seconds": turns.seconds,
         "load_average_before": load_before,
+        "versions": versions(),
         "contenders": contenders.collect::<Vec<_>>(),
+    })
+}
+
+/// Who exactly took part; unknown ones are left blank.
+fn versions() -> Value {
+    let first_line = |program: &str, argument: &str| {
+        let output = Command::new(program).arg(argument).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
+    };
+    let package = fs::read_to_string(bench_folder().join("node_modules/miniflare/package.json"));
+    let package: Value = package.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    json!({
+        "wrk": first_line("wrk", "-v"),
+        "redis": first_line("redis-server", "--version"),
+        "node": first_line("node", "--version"),
+        "miniflare": package["version"],
     })
 }
