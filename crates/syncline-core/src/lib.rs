@@ -9,6 +9,7 @@
 //! - [`retry`]: how long to wait after a failure, and when to give up
 //! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
+//! - [`queue`]: keyed work at the pace an outside API allows
 
 pub mod kv;
 pub mod queue;
