@@ -4,14 +4,16 @@
 //! that keep browsers strict, one log line for what failed, and the count.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use uuid::Uuid;
 
 use super::{Error, VIEWER_PATH};
@@ -19,6 +21,8 @@ use crate::Context;
 
 /// For answers that are not pages: nothing in them is to be run, framed or fetched.
 const API_CONTENT_SECURITY_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+
+static CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -48,7 +52,7 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.insert(&CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     // Pages bring their own of these two.
     let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
     policy.or_insert(HeaderValue::from_static(API_CONTENT_SECURITY_POLICY));
@@ -59,8 +63,13 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
 
 /// The handler's answer, or an error when it panics or takes too long.
 async fn answer(context: &Context, request: Request, next: Next) -> Response {
-    let handling = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(context.config.limits.request_timeout, handling).await {
+    let mut handling = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
+    // Most answers, a heartbeat's among them, are there at once and need no timer.
+    let handled = match futures::poll!(handling.as_mut()) {
+        Poll::Ready(handled) => Ok(handled),
+        Poll::Pending => tokio::time::timeout(context.config.limits.request_timeout, handling).await,
+    };
+    match handled {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
