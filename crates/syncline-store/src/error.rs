@@ -3,7 +3,7 @@
 //! Every variant names the store by an address without user, password or query, so that an error can be logged
 //! and shown as it is. The engines' own messages are kept as text, cut to [`REASON_MAX_BYTES`].
 
-use syncline_core::kv;
+use syncline_core::{kv, queue};
 
 /// Longest engine message an error carries along.
 pub const REASON_MAX_BYTES: usize = 500;
@@ -18,6 +18,12 @@ pub enum Error {
     /// A key or value breaks the rules of the kv.
     #[error(transparent)]
     Kv(#[from] kv::Invalid),
+    /// A queue holds as many keys as it may.
+    #[error(transparent)]
+    QueueFull(#[from] queue::Full),
+    /// A queue cannot run with these settings.
+    #[error(transparent)]
+    QueueSettings(#[from] queue::InvalidSettings),
     /// Another argument is out of its bounds.
     #[error("{field} {reason}")]
     Invalid {
@@ -140,7 +146,14 @@ impl Error {
             Self::Pooler { .. } => Some(
                 "set statement-cache-capacity=0 in the address, or let the pooler keep prepared statements",
             ),
-            Self::Kv(_) | Self::Invalid { .. } | Self::Closed { .. } | Self::Engine { .. } => None,
+            Self::QueueFull(_) => {
+                Some("wait for the queue to drain, revive or remove what is dead, or allow more")
+            }
+            Self::Kv(_)
+            | Self::QueueSettings(_)
+            | Self::Invalid { .. }
+            | Self::Closed { .. }
+            | Self::Engine { .. } => None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! A [`Store`] is opened from an address and handed out as ports, one per system:
 //!
 //! - [`kv`]: keys with a time to live ([`Store::kv`])
+//! - [`queue`]: keyed work at a shared pace (`Store::queues`)
 //! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
@@ -17,6 +18,7 @@
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
 
 pub mod kv;
+pub mod queue;
 pub mod schedule;
 
 mod clock;

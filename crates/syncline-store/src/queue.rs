@@ -1,0 +1,265 @@
+//! The queue port: keyed work at a shared pace, kept in the database.
+//!
+//! The rules are [`syncline_core::queue`]'s; this keeps what they decide, so that it survives `kill -9` and holds for
+//! every process on the same database. A worker's life is a loop:
+//!
+//! ```text
+//! claim ─▶ for each run: begin it by `start_by`, or settle it `NotMade`; end or renew it by `deadline`
+//!   ▲      settle the answers, many at once
+//!   └───── sleep until `Claimed::look_at`, or until `changes` says something, or until a run ended
+//! ```
+//!
+//! Guarantees, on every engine:
+//!
+//! - a key is in one place only, whoever enqueues at once, and keeps it when the process dies;
+//! - a claim, the pace it uses and the keys it takes are one transaction; a result, the end of its call and what
+//!   that does to the pace are one transaction. So a key whose result was stored never runs again by itself, and a
+//!   key whose worker died comes back once its call counts as lost;
+//! - an answer for a call that was given up is dropped: there is never a second result;
+//! - calls of all processes together keep the interval, the concurrency and the pauses, whatever their clocks say;
+//! - every operation finds its rows by an index: a million keys cost what a thousand cost.
+//!
+//! Times that leave the process they were made in are the store's own clock; [`Instant`]s are this process's.
+//! Left to others: making the calls, and what keys and results mean.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use syncline_core::queue::{
+    Answer, Breaker, Counts, Enqueued, Kind, Limits, Outcome, PauseReason, Place, Settings, Settled, Why,
+};
+use syncline_core::time::Timestamp;
+use tokio::sync::watch;
+
+use crate::Error;
+
+/// Longest name of a queue.
+pub const NAME_MAX_BYTES: usize = 64;
+/// Longest key.
+pub const KEY_MAX_BYTES: usize = 1_024;
+/// Longest result; a longer one is a failure that says so.
+pub const RESULT_MAX_BYTES: usize = 256 * 1_024;
+/// Most keys or outcomes in one call.
+pub const KEYS_MAX: usize = 10_000;
+/// Most entries in one listing.
+pub const LIST_MAX: usize = 1_000;
+/// Most queues in one store.
+pub const QUEUES_MAX: usize = 1_000;
+
+/// How a queue is run. All who share a queue should say the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// Its pace.
+    pub settings: Settings,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+impl From<Settings> for Rules {
+    fn from(settings: Settings) -> Self {
+        Self { settings, limits: Limits::default() }
+    }
+}
+
+/// Durable queues, each known by its name. A queue comes into being when something is put into it.
+///
+/// Names are 1 to [`NAME_MAX_BYTES`] letters, digits, dots, dashes and underscores. Keys are 1 to
+/// [`KEY_MAX_BYTES`] bytes without control characters. What breaks a bound is [`Error::Invalid`] and changes nothing.
+#[async_trait]
+pub trait Queues: Send + Sync {
+    /// Puts `keys` into the line as `kind` says, keeping their order. All or none: if they do not fit, it is
+    /// [`Error::QueueFull`].
+    async fn enqueue(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        kind: Kind,
+        keys: &[String],
+    ) -> Result<Enqueued, Error>;
+
+    /// Takes up to `max` keys to work on, as many as the pace allows now, and tells when to ask again.
+    async fn claim(&self, queue: &str, rules: &Rules, max: usize) -> Result<Claimed, Error>;
+
+    /// Ends calls with these answers and keeps what they brought. Tells what became of each key; answers that are not
+    /// wanted any more, because the call was given up or the key is gone, are left out.
+    ///
+    /// After an error nothing can be said about the answers: settle them again; those that were kept are left out
+    /// then.
+    async fn settle(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        answers: Vec<(u64, Answer<String>)>,
+    ) -> Result<Vec<Ended>, Error>;
+
+    /// Calls go on: their new deadlines in the order asked, `None` for those that were given up.
+    async fn renew(&self, queue: &str, rules: &Rules, calls: &[u64]) -> Result<Vec<Option<Instant>>, Error>;
+
+    /// Ends keys by outcomes that came from elsewhere. Kept only for keys in line, waiting or running; tells how many
+    /// those were. A call under way for such a key goes on, but nobody wants its answer.
+    async fn dequeue(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        outcomes: Vec<(String, Outcome<String>)>,
+    ) -> Result<usize, Error>;
+
+    /// Gives dead keys all their attempts once more, and tells how many of `keys` were dead.
+    async fn revive(&self, queue: &str, keys: &[String]) -> Result<usize, Error>;
+
+    /// Gives every dead key all its attempts once more, oldest first and some thousand to a transaction; tells how
+    /// many.
+    async fn revive_all(&self, queue: &str) -> Result<usize, Error>;
+
+    /// Forgets keys, wherever they are, and tells how many there were.
+    async fn remove(&self, queue: &str, keys: &[String]) -> Result<usize, Error>;
+
+    /// All that is known of a key.
+    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error>;
+
+    /// Up to `limit` (at most [`LIST_MAX`]) keys in one place, from behind `after` on: what runs and waits in order,
+    /// what retries soonest first, what ended newest first.
+    async fn list(
+        &self,
+        queue: &str,
+        list: List,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Error>;
+
+    /// The queue for people to look at; an empty one if there is none of this name.
+    async fn status(&self, queue: &str, rules: &Rules) -> Result<Status, Error>;
+
+    /// The queues there are, by name.
+    async fn names(&self) -> Result<Vec<String>, Error>;
+
+    /// Marked as changed after every enqueue, result, revival or removal in this queue, by whatever process. Several
+    /// changes may show as one, and one more than once.
+    fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error>;
+}
+
+/// What a claim brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// Keys to work on.
+    pub runs: Vec<Run>,
+    /// Keys whose calls were given up because nothing was heard of them, and what became of those.
+    pub lost: Vec<Ended>,
+    /// When to claim again at the latest; something that changes may make it sooner. `None`: only then.
+    pub look_at: Option<Instant>,
+    /// What the next key in line waits for; `None` if none waits, or if it waits for nothing.
+    pub waits_for: Option<Why>,
+}
+
+/// A key to work on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The key.
+    pub key: String,
+    /// The call's id, for [`Queues::settle`].
+    pub call: u64,
+    /// Which attempt it is, counted from 1.
+    pub attempt: u32,
+    /// The call must have begun by then: a caller that is later must not make it and settles it with
+    /// [`Answer::NotMade`].
+    pub start_by: Instant,
+    /// The call must have ended or been renewed by then.
+    pub deadline: Instant,
+}
+
+/// A run that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The call.
+    pub call: u64,
+    /// The key.
+    pub key: String,
+    /// What became of it. A retry's due time is on the store's clock.
+    pub settled: Settled,
+}
+
+/// All that is known of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where it is. A retry's due time is on the store's clock.
+    pub place: Place<String>,
+    /// Runs begun since it was enqueued.
+    pub attempts: u32,
+    /// It was enqueued as [`Kind::Priority`].
+    pub priority: bool,
+    /// Why its last attempt brought no result, where it is to be retried, failed or dead.
+    pub reason: Option<String>,
+    /// When it came to where it is, on the store's clock.
+    pub changed_at: Timestamp,
+    /// Where it stands in its list.
+    pub cursor: Cursor,
+}
+
+/// One of a queue's lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum List {
+    /// What runs, in order of start.
+    Running,
+    /// What waits, in order.
+    Waiting,
+    /// What comes back, soonest first.
+    Retrying,
+    /// What has a result, newest first.
+    Done,
+    /// What has an empty result, newest first.
+    Failed,
+    /// What was given up, newest first.
+    Dead,
+}
+
+/// A place in a list, to go on from; its text can be read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    pub(crate) order: i64,
+    pub(crate) rank: i64,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.order, self.rank)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parts =
+            text.split_once('_').and_then(|(order, rank)| Some((order.parse().ok()?, rank.parse().ok()?)));
+        let (order, rank) =
+            parts.ok_or_else(|| Error::invalid("cursor", "is not one that a listing gave"))?;
+        Ok(Self { order, rank })
+    }
+}
+
+/// A queue for people to look at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Status {
+    /// How many keys are where.
+    pub counts: Counts,
+    /// Keys ever ended with a result; unlike the results kept, these never get fewer.
+    pub done_total: u64,
+    /// Keys ever ended with an empty result.
+    pub failed_total: u64,
+    /// Calls that take a slot, also those of keys that are gone.
+    pub in_flight: usize,
+    /// When the next call starts, if one waits and that depends on time alone.
+    pub next_call_at: Option<Instant>,
+    /// What the next call waits for, when one would be there.
+    pub waits_for: Option<Why>,
+    /// When the next retry is due.
+    pub next_retry_at: Option<Instant>,
+    /// Until when nobody calls, and why.
+    pub paused: Option<(Instant, PauseReason)>,
+    /// Whether the API is well.
+    pub breaker: Breaker,
+}
