@@ -10,8 +10,10 @@
 //! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 //! - [`queue`]: keyed work at the pace an outside API allows
+//! - [`lock`]: one holder at a time, by lease
 
 pub mod kv;
+pub mod lock;
 pub mod queue;
 pub mod retry;
 #[cfg(feature = "schedule")]

@@ -1,0 +1,25 @@
+//! One holder at a time, by lease.
+//!
+//! A lease is the right to be the only one for a while. It is granted by whoever keeps the record of it (a row in a
+//! database, a file in a page's private storage), it ends by itself when it is not renewed, and each grant has a
+//! number that only grows, the fencing [`Token`], by which a resource tells a late writer from the present one.
+//!
+//! - [`Name`], [`LeaseId`], [`Token`], [`Ttl`]: the small values that SQL, HTTP and pages share
+//! - [`Slot`]: the rule of acquiring, renewing and releasing, as functions from one record to the next
+//! - [`Validity`]: what the holder itself may still believe, on two clocks
+//!
+//! Invariants: of one record there is at most one unexpired lease; a token is never granted twice and never smaller
+//! than one before it; a holder believes for a shorter time than the record promises.
+//!
+//! Left to others: changing the record under real mutual exclusion (one statement, one transaction, one exclusive
+//! file handle), and asking [`Validity`] at the moment of each write.
+
+mod ids;
+mod name;
+mod slot;
+mod validity;
+
+pub use ids::{InvalidLeaseId, InvalidTtl, LeaseId, Token, Ttl};
+pub use name::{InvalidName, NAME_MAX_BYTES, Name};
+pub use slot::{Acquired, Held, Refused, Slot};
+pub use validity::{Moment, Validity};
