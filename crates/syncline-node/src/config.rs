@@ -6,12 +6,18 @@
 mod jobs;
 mod print;
 mod problem;
+mod queues;
 mod reader;
 mod settings;
+mod shelf;
+mod template;
 
 pub use jobs::{Call, Input, Job, Run};
 pub use problem::{Error, Place, Problem};
+pub use queues::{Api, Queue, Statuses};
 pub use settings::{Limits, Log, LogFormat, Viewer};
+pub use shelf::Shelf;
+pub use template::{Escape, Template, URL_MAX_BYTES};
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,6 +59,10 @@ pub struct Config {
     pub viewer: Viewer,
     /// What runs on a schedule.
     pub jobs: Vec<Job>,
+    /// Queues of APIs, and paces of the bookshelf's own queues.
+    pub queues: Vec<Queue>,
+    /// The bookshelf.
+    pub shelf: Shelf,
     /// Where the settings that have several sources came from.
     sources: BTreeMap<&'static str, Place>,
 }
@@ -130,6 +140,13 @@ impl Config {
                 secrets.extend(call.headers.iter().map(|(_, value)| value.expose().to_owned()));
             }
         }
+        for api in self.queues.iter().filter_map(|queue| queue.api.as_ref()) {
+            secrets.extend(crate::secret::url_secrets(api.url.as_str()));
+            // What every call of its kind says is no secret, and hiding it would hide half the log.
+            let headers = api.headers.iter().filter(|(name, _)| *name != http::header::CONTENT_TYPE);
+            secrets.extend(headers.map(|(_, value)| value.expose().to_owned()));
+        }
+        secrets.extend(self.shelf.rakuten_application_id.iter().map(|id| id.expose().to_owned()));
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         secrets
@@ -183,6 +200,8 @@ impl Layers<'_> {
         let limits = Limits::read(&self.root.section("limits"));
         let viewer = Viewer::read(&self.root.section("viewer"));
         let jobs = jobs::read(&self.root);
+        let queues = queues::read(&self.root);
+        let shelf = shelf::read(&mut self);
         self.root.finish();
         let sources = self.sources;
         Config {
@@ -196,6 +215,8 @@ impl Layers<'_> {
             limits,
             viewer,
             jobs,
+            queues,
+            shelf,
             sources,
         }
     }

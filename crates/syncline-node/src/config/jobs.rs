@@ -256,37 +256,35 @@ fn http(table: &Section<'_>) -> Option<Call> {
             None
         }
     });
-    let method = match table.text("method") {
-        None => Some(Method::POST),
-        Some(found) => match found.value {
-            "GET" => Some(Method::GET),
-            "POST" => Some(Method::POST),
-            "PUT" => Some(Method::PUT),
-            "PATCH" => Some(Method::PATCH),
-            "DELETE" => Some(Method::DELETE),
-            _ => {
-                table.unknown_word(&found, &["GET", "POST", "PUT", "PATCH", "DELETE"]);
-                None
-            }
-        },
-    };
+    let method = method(table, Method::POST);
     let headers = headers(&table.section("headers"));
-    let body = table.text("body").filter(|found| {
-        let fits = found.value.len() <= TEXT_MAX_BYTES;
-        if !fits {
-            table.wrong(
-                found,
-                format!("expected at most {TEXT_MAX_BYTES} bytes, found {}", found.value.len()),
-            );
-        }
-        fits
-    });
+    let body = table.text("body").and_then(|found| bounded(table, found));
     let call = Call { url: url?, method: method?, headers, body: body.map(|found| found.value.to_owned()) };
     Some(call)
 }
 
+/// The method under `method`, `usual` where there is none.
+pub(super) fn method(table: &Section<'_>, usual: Method) -> Option<Method> {
+    const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+    let Some(found) = table.text("method") else { return Some(usual) };
+    let known = METHODS.iter().find(|method| **method == found.value);
+    if known.is_none() {
+        table.unknown_word(&found, &METHODS);
+    }
+    known.and_then(|method| method.parse().ok())
+}
+
+/// A text that is not absurdly long.
+pub(super) fn bounded<'a>(table: &Section<'_>, found: Found<&'a str>) -> Option<Found<&'a str>> {
+    if found.value.len() <= TEXT_MAX_BYTES {
+        return Some(found);
+    }
+    table.wrong(&found, format!("expected at most {TEXT_MAX_BYTES} bytes, found {}", found.value.len()));
+    None
+}
+
 /// Header values may be credentials, so no message repeats one.
-fn headers(table: &Section<'_>) -> Vec<(HeaderName, Secret)> {
+pub(super) fn headers(table: &Section<'_>) -> Vec<(HeaderName, Secret)> {
     let pairs = table.pairs().into_iter().filter_map(|(name, value)| {
         let Ok(header) = name.value.parse::<HeaderName>() else {
             table.wrong(&name, format!("expected the name of a header, found {:?}", name.value));

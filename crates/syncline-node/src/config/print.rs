@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use super::{Config, Input, Job, Place, Run};
+use super::{Api, Config, Input, Job, Place, Queue, Run};
 use crate::secret::{REDACTED, redact_url};
 
 impl Display for Config {
@@ -24,7 +24,8 @@ impl Display for Config {
             writeln!(f, "jobs = []")?;
         }
         self.fmt_tables(f)?;
-        self.jobs.iter().try_for_each(|job| fmt_job(f, job))
+        self.jobs.iter().try_for_each(|job| fmt_job(f, job))?;
+        self.queues.iter().try_for_each(|queue| fmt_queue(f, queue))
     }
 }
 
@@ -49,8 +50,49 @@ impl Config {
         setting(f, "allowed_origins", viewer.allowed_origins.clone())?;
         setting(f, "max_sessions", viewer.max_sessions as i64)?;
         setting(f, "new_sessions_per_minute", i64::from(viewer.new_sessions_per_minute))?;
-        setting(f, "trust_forwarded_for", viewer.trust_forwarded_for)
+        setting(f, "trust_forwarded_for", viewer.trust_forwarded_for)?;
+
+        let shelf = &self.shelf;
+        writeln!(f, "\n[shelf]")?;
+        setting(f, "enabled", shelf.enabled)?;
+        setting(f, "ndl_base_url", shelf.ndl.to_string())?;
+        setting(f, "ndl_thumbnail_base_url", shelf.ndl_thumbnail.to_string())?;
+        setting(f, "google_books_base_url", shelf.google.to_string())?;
+        setting(f, "rakuten_base_url", shelf.rakuten.to_string())?;
+        shelf
+            .rakuten_application_id
+            .as_ref()
+            .map_or(Ok(()), |_| setting(f, "rakuten_application_id", REDACTED))
     }
+}
+
+fn fmt_queue(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
+    let Queue { name, settings, api } = queue;
+    writeln!(f, "\n[[queues]]")?;
+    setting(f, "name", name.as_str())?;
+    setting(f, "concurrency", i64::from(settings.concurrency))?;
+    setting(f, "interval_ms", settings.interval.as_millis() as i64)?;
+    setting(f, "retry_delay_ms", settings.retry_delay.as_millis() as i64)?;
+    setting(f, "timeout_sec", settings.call_timeout.as_secs() as i64)?;
+    setting(f, "max_attempts", i64::from(settings.retry.max_attempts))?;
+    setting(f, "breaker_failures", i64::from(settings.breaker_threshold))?;
+    setting(f, "breaker_pause_sec", settings.breaker.initial_delay.as_secs() as i64)?;
+    let Some(api) = api else { return Ok(()) };
+    fmt_api(f, api)
+}
+
+fn fmt_api(f: &mut fmt::Formatter<'_>, api: &Api) -> fmt::Result {
+    setting(f, "url", api.url.shown())?;
+    setting(f, "method", api.method.as_str())?;
+    for (name, _) in &api.headers {
+        setting(f, &format!("headers.{name}"), REDACTED)?;
+    }
+    if let Some((body, _)) = &api.body {
+        setting(f, "body", body.as_str())?;
+    }
+    setting(f, "success", api.success.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    setting(f, "retry_failures", api.retry_failures)?;
+    setting(f, "result_max_bytes", api.result_max_bytes as i64)
 }
 
 fn fmt_job(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {

@@ -238,3 +238,95 @@ fn a_named_file_must_exist() {
     let error = Config::load(&flags, &|_| None).unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
 }
+
+#[test]
+fn qu_23_a_queue_is_declared_by_an_address_and_a_pace() {
+    let config = load(
+        "[[queues]]\nname = \"geocode\"\nurl = \"https://api.example/{key}?k=canary\"\ninterval_ms = 250\n\
+         max_attempts = 3\nsuccess = [\"2xx\", \"404\"]\nheaders = { authorization = \"canary\" }\n\
+         [[queues]]\nname = \"post\"\nurl = \"http://api.example/\"\nbody = '{\"q\":\"{key}\"}'\n\
+         [[queues]]\nname = \"fetchRakutenSearch\"\ninterval_ms = 1000\n",
+    )
+    .unwrap();
+    let [geocode, post, rakuten] = config.queues.as_slice() else { panic!("{:?}", config.queues) };
+    let api = geocode.api.as_ref().unwrap();
+    assert_eq!((geocode.settings.interval.as_millis(), geocode.settings.concurrency), (250, 1));
+    assert_eq!((geocode.settings.retry.max_attempts, &api.method), (3, &http::Method::GET));
+    assert!(api.success.iter().any(|statuses| statuses.contains(404)));
+    let api = post.api.as_ref().unwrap();
+    assert_eq!((&api.method, api.headers[0].1.expose()), (&http::Method::POST, "application/json"));
+    assert!(rakuten.api.is_none());
+    assert_eq!(
+        (rakuten.settings.interval.as_millis(), rakuten.settings.retry_delay.as_millis()),
+        (1000, 500)
+    );
+
+    assert!(!format!("{config:?}{config}").contains("canary"), "{config}");
+    assert!(config.secrets().contains(&"canary".to_owned()));
+    load(&config.to_string().replace("[redacted]", "x")).unwrap();
+}
+
+#[test]
+fn qu_23_what_is_wrong_with_a_queue_is_said() {
+    let of = |lines: &str| problems(&format!("[[queues]]\n{lines}"));
+    for (lines, problem) in [
+        ("name = \"a b\"\nurl = \"http://x/{key}\"", "2:8: queues[0].name: expected 1 to 64 of a-z"),
+        ("name = \"a\"", "1:1: queues[0].url: missing, expected an address with {key}"),
+        ("name = \"a\"\nurl = \"http://x/\"", "3:7: queues[0].url: the key has no place"),
+        ("name = \"a\"\nurl = \"http://{key}/\"", "3:7: queues[0].url: {key} must stand behind the host"),
+        (
+            "name = \"a\"\nurl = \"http://x/{key}\"\nconcurrency = 0",
+            "4:15: queues[0].concurrency: expected a whole",
+        ),
+        (
+            "name = \"a\"\nurl = \"http://x/{key}\"\nsuccess = [\"ok\"]",
+            "4:12: queues[0].success[0]: expected a status",
+        ),
+        (
+            "name = \"a\"\nurl = \"http://x/{key}\"\nintervall_ms = 5",
+            "4:1: queues[0].intervall_ms: unknown key; did you mean `interval_ms`?",
+        ),
+        (
+            "name = \"scanner\"\nurl = \"http://x/{key}\"",
+            "3:7: queues[0].url: this is one of the bookshelf's own",
+        ),
+    ] {
+        let found = of(lines);
+        assert!(found.len() == 1 && found[0].starts_with(problem), "{lines}: {found:?}");
+    }
+    let twice = problems(&"[[queues]]\nname = \"a\"\nurl = \"http://x/{key}\"\n".repeat(2));
+    assert_eq!(twice, ["5:8: queues[1].name: another queue is already called \"a\""]);
+}
+
+#[test]
+fn bk_04_the_book_apis_are_where_file_and_environment_say() {
+    let usual = load("").unwrap().shelf;
+    assert!(usual.enabled && !usual.asks_rakuten());
+    assert_eq!(
+        usual.cover_origins(),
+        [
+            "http://books.google.com",
+            "https://books.google.com",
+            "https://ndlsearch.ndl.go.jp",
+            "https://thumbnail.image.rakuten.co.jp"
+        ]
+    );
+    let file = "[shelf]\nndl_base_url = \"http://127.0.0.1:1/ndl\"\nrakuten_application_id = \"canary\"\n";
+    let environment =
+        [("RAKUTEN_BASE_URL", "http://127.0.0.1:2"), ("GOOGLE_BOOKS_BASE_URL", "http://127.0.0.1:3/books")];
+    let config = load_with(file, Flags::default(), &environment).unwrap();
+    assert_eq!(config.shelf.ndl.to_string(), "http://127.0.0.1:1/ndl");
+    assert_eq!(config.shelf.ndl_thumbnail.to_string(), "http://127.0.0.1:1/thumbnail");
+    assert_eq!(
+        config.shelf.cover_origins(),
+        ["http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"]
+    );
+    assert!(config.shelf.asks_rakuten());
+    assert!(!format!("{config:?}{config}").contains("canary"));
+    assert!(config.secrets().contains(&"canary".to_owned()));
+
+    let wrong = load_with("", Flags::default(), &[("NDL_BASE_URL", "ndl")]).unwrap_err().to_string();
+    assert_eq!(wrong, "environment NDL_BASE_URL: shelf.ndl_base_url: base URL is not an absolute URL");
+    let off = load("[shelf]\nenabled = false").unwrap().shelf;
+    assert!(!off.enabled && off.cover_origins().is_empty());
+}
