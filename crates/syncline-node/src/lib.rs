@@ -7,6 +7,7 @@
 //! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
 //! - [`schedule`]: jobs that run while somebody watches
 //! - [`gallery`]: the pictures that the built-in job makes
+//! - [`demo`]: stand-ins for the book APIs, to try and to test
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
@@ -14,6 +15,7 @@
 //! Rules are `syncline-core`'s, durable truth is `syncline-store`'s.
 
 pub mod config;
+pub mod demo;
 pub mod events;
 pub mod gallery;
 pub mod http;
