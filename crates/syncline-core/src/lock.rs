@@ -7,6 +7,8 @@
 //! - [`Name`], [`LeaseId`], [`Token`], [`Ttl`]: the small values that SQL, HTTP and pages share
 //! - [`Slot`]: the rule of acquiring, renewing and releasing, as functions from one record to the next
 //! - [`Validity`]: what the holder itself may still believe, on two clocks
+//! - [`Machine`]: the project lock of a tab: Web Locks, a record beside them, and everything that can go wrong
+//! - [`protocol`]: the words between that machine and the page
 //!
 //! Invariants: of one record there is at most one unexpired lease; a token is never granted twice and never smaller
 //! than one before it; a holder believes for a shorter time than the record promises.
@@ -14,12 +16,18 @@
 //! Left to others: changing the record under real mutual exclusion (one statement, one transaction, one exclusive
 //! file handle), and asking [`Validity`] at the moment of each write.
 
+mod code;
 mod ids;
+mod machine;
 mod name;
+pub mod protocol;
 mod slot;
 mod validity;
 
+pub use code::{Code, Level};
 pub use ids::{InvalidLeaseId, InvalidTtl, LeaseId, Token, Ttl};
+pub use machine::Machine;
 pub use name::{InvalidName, NAME_MAX_BYTES, Name};
+pub use protocol::{Input, Lease, Output};
 pub use slot::{Acquired, Held, Refused, Slot};
 pub use validity::{Moment, Validity};

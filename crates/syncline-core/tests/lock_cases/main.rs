@@ -1,0 +1,5 @@
+//! The project lock of one tab, case by case.
+
+mod cases;
+mod corners;
+mod tab;
