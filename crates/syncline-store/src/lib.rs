@@ -3,7 +3,7 @@
 //! A [`Store`] is opened from an address and handed out as ports, one per system:
 //!
 //! - [`kv`]: keys with a time to live ([`Store::kv`])
-//! - [`queue`]: keyed work at a shared pace (`Store::queues`)
+//! - [`queue`]: keyed work at a shared pace ([`Store::queues`])
 //! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
@@ -32,6 +32,8 @@ use std::sync::Arc;
 
 pub use self::error::{Error, REASON_MAX_BYTES};
 use self::kv::Kv;
+use self::queue::Queues;
+use self::queue::port::Port;
 use self::schedule::Schedule;
 
 /// An open store. Clones share it.
@@ -91,6 +93,19 @@ impl Store {
         match &self.engine {
             Engine::Sqlite(engine) => Arc::new(sqlite::SqliteKv::new(engine.clone())),
             Engine::Postgres(engine) => Arc::new(postgres::PostgresKv::new(engine.clone())),
+        }
+    }
+
+    /// Keyed work at a shared pace.
+    #[must_use]
+    pub fn queues(&self) -> Arc<dyn Queues> {
+        match &self.engine {
+            Engine::Sqlite(engine) => {
+                Arc::new(Port::new(sqlite::SqliteQueues::new(engine.clone()), engine.desk().clone()))
+            }
+            Engine::Postgres(engine) => {
+                Arc::new(Port::new(postgres::PostgresQueues::new(engine.clone()), engine.desk().clone()))
+            }
         }
     }
 

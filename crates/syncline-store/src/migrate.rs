@@ -29,6 +29,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0002_schedule.sql"),
         postgres: include_str!("../migrations/postgres/0002_schedule.sql"),
     },
+    Migration {
+        version: 3,
+        name: "queue",
+        sqlite: include_str!("../migrations/sqlite/0003_queue.sql"),
+        postgres: include_str!("../migrations/postgres/0003_queue.sql"),
+    },
 ];
 
 /// The version this program brings a schema to.

@@ -2,7 +2,7 @@
 //!
 //! - [`session`]: one connection for one piece of work
 //! - [`pooler`]: whether connections are ours alone
-//! - [`kv`], [`schedule`]: the ports
+//! - [`kv`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
 //! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
@@ -19,6 +19,7 @@
 
 mod kv;
 mod pooler;
+mod queue;
 mod schedule;
 mod session;
 
@@ -30,9 +31,11 @@ use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
+use crate::queue::desk::Desk;
 use crate::{Error, migrate};
 
 pub(crate) use self::kv::PostgresKv;
+pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
 use self::session::{Session, Statement};
 
@@ -84,6 +87,7 @@ pub(crate) struct Engine {
     pool: PgPool,
     /// Whether statements may be prepared and kept; see the module's words on poolers.
     keeps_statements: bool,
+    desk: Desk,
 }
 
 impl Engine {
@@ -118,6 +122,7 @@ impl Engine {
         let told = query.split('&').find_map(|parameter| parameter.strip_prefix("statement-cache-capacity="));
         let engine = Self {
             store,
+            desk: Desk::new(),
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pool: PoolOptions::new()
                 .max_connections(CONNECTIONS)
@@ -170,6 +175,11 @@ impl Engine {
 
     pub(crate) fn name(&self) -> &str {
         &self.store
+    }
+
+    /// What this process knows of its queues.
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     /// Sorts PostgreSQL's errors.

@@ -22,6 +22,18 @@
 //! Times that leave the process they were made in are the store's own clock; [`Instant`]s are this process's.
 //! Left to others: making the calls, and what keys and results mean.
 
+mod check;
+pub(crate) mod desk;
+mod enqueue;
+mod leave;
+mod order;
+mod pace;
+pub(crate) mod port;
+mod revive;
+pub(crate) mod row;
+pub(crate) mod table;
+mod turn;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
@@ -45,6 +57,8 @@ pub const RESULT_MAX_BYTES: usize = 256 * 1_024;
 pub const KEYS_MAX: usize = 10_000;
 /// Most entries in one listing.
 pub const LIST_MAX: usize = 1_000;
+/// Most bytes of results in one listing; it ends where there would be more.
+pub const LIST_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// Most queues in one store.
 pub const QUEUES_MAX: usize = 1_000;
 
@@ -120,7 +134,8 @@ pub trait Queues: Send + Sync {
     async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error>;
 
     /// Up to `limit` (at most [`LIST_MAX`]) keys in one place, from behind `after` on: what runs and waits in order,
-    /// what retries soonest first, what ended newest first.
+    /// what retries soonest first, what ended newest first. Fewer come where their results are long
+    /// ([`LIST_BYTES_MAX`]); none comes only at the end.
     async fn list(
         &self,
         queue: &str,

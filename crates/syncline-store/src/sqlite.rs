@@ -1,7 +1,7 @@
 //! The embedded engine: one SQLite file on this machine.
 //!
 //! - [`writer`]: every change, committed in groups through one connection
-//! - [`kv`], [`schedule`]: the ports
+//! - [`kv`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and
 //! of the machine; reads run beside the writer and see every write acknowledged before they began; the file and
@@ -11,6 +11,7 @@
 //! `sqlite::memory:` lives as long as the store is open and is gone with it; there the writer also reads.
 
 mod kv;
+mod queue;
 mod schedule;
 mod writer;
 
@@ -29,9 +30,11 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Connection};
 
 use crate::clock::{SteadyClock, TimeSource};
+use crate::queue::desk::Desk;
 use crate::{Error, migrate};
 
 pub(crate) use self::kv::SqliteKv;
+pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
 use self::writer::{Work, Writer};
 
@@ -51,6 +54,7 @@ pub(crate) struct Engine {
     /// `None` in memory, where only the writer's connection sees the data.
     readers: Option<SqlitePool>,
     clock: SteadyClock,
+    desk: Desk,
 }
 
 impl Engine {
@@ -85,7 +89,7 @@ impl Engine {
                 .connect_lazy_with(options.read_only(true))
         });
         let writer = Writer::start(Arc::clone(&store), connection);
-        Ok(Self { store, writer, readers, clock })
+        Ok(Self { store, writer, readers, clock, desk: Desk::new() })
     }
 
     /// Runs `work` as a change; see [`Writer::write`].
@@ -136,6 +140,11 @@ impl Engine {
 
     pub(crate) fn clock(&self) -> &SteadyClock {
         &self.clock
+    }
+
+    /// What this process knows of its queues.
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.desk
     }
 }
 

@@ -11,6 +11,7 @@ mod conformance {
     pub(crate) mod fixture;
     pub(crate) mod kv;
     pub(crate) mod pooler;
+    pub(crate) mod queue_model;
     pub(crate) mod schedule;
     pub(crate) mod schedule_records;
     pub(crate) mod store;
@@ -71,6 +72,9 @@ conformance! {
         vw_03_an_acknowledged_write_is_seen_at_once_from_everywhere,
         vw_03_a_sweep_removes_expired_keys_alone_and_in_steps,
         vw_04_a_listing_has_what_expired_swept_and_finds_the_live_key,
+    }
+    queue_model {
+        qu_01_every_history_is_that_of_the_queue_in_memory,
     }
     schedule {
         vw_07_of_many_claims_of_a_bucket_one_wins,

@@ -12,8 +12,12 @@ use sqlx::query::Query;
 use sqlx::{Executor, FromRow};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Engine, no_answer};
+use super::{ANSWER_MAX, Engine, no_answer};
 use crate::Error;
+
+/// One round trip. The settings end with the transaction.
+pub(super) const BEGIN_BY_INDEX: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; \
+     SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off";
 
 /// A statement ready to be sent.
 pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
@@ -45,6 +49,15 @@ impl Session {
     pub(super) async fn transaction(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
         let mut session = Self::open(engine, answer_max).await?;
         session.control("BEGIN").await?;
+        session.in_transaction = true;
+        Ok(session)
+    }
+
+    /// For several statements whose rows are found by an index whatever the server believes to know of the tables: what
+    /// it knows is old where a table fills and empties within minutes.
+    pub(super) async fn by_index(engine: &Engine) -> Result<Self, Error> {
+        let mut session = Self::open(engine, ANSWER_MAX).await?;
+        session.control(BEGIN_BY_INDEX).await?;
         session.in_transaction = true;
         Ok(session)
     }

@@ -1,0 +1,336 @@
+//! Queues on PostgreSQL. Every change locks the queue's header first, so it may look first and write after.
+//!
+//! Many rows go in as arrays, one for each column, so that a batch is a handful of statements whatever its size.
+
+use super::{Engine, Session, now_ms};
+use crate::Error;
+use crate::queue::row::{
+    At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
+};
+use crate::queue::table::{Table, Tables, Trimmed, Work};
+use crate::queue::{Cursor, Entry, LIST_BYTES_MAX, List, QUEUES_MAX};
+
+/// The clock is read when the row is ours, so that it is not older than the change before.
+const OPEN: &str = concat!(
+    "WITH header AS MATERIALIZED (SELECT * FROM queues WHERE name = $1 FOR NO KEY UPDATE) SELECT ",
+    header_columns!(),
+    ", ",
+    now_ms!(),
+    " AS now_ms FROM header"
+);
+const PEEK: &str =
+    concat!("SELECT ", header_columns!(), ", ", now_ms!(), " AS now_ms FROM queues WHERE name = $1");
+const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
+     retrying, done, failed, dead, done_total, failed_total, changes) \
+     SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3 \
+     ON CONFLICT (name) DO NOTHING";
+const SAVE: &str = "UPDATE queues SET pace = $2, tail = $3, front = $4, oldest = $5, trimmed = $6, next_due = $7, \
+     overtakes = $8, waiting = $9, running = $10, retrying = $11, done = $12, failed = $13, dead = $14, \
+     done_total = $15, failed_total = $16, changes = $17 WHERE id = $1";
+
+const FIND: &str =
+    concat!("SELECT ", row_columns!(""), " FROM queue_keys WHERE queue_id = $1 AND key = ANY($2)");
+const AGED: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND since = ANY($2)"
+);
+const LINE: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND rank >= $2 AND call IS NULL ORDER BY rank LIMIT $3"
+);
+const AGES: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND since >= $2 AND call IS NULL ORDER BY since LIMIT $3"
+);
+const RUNNING: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND call IS NOT NULL ORDER BY call"
+);
+const RETRIES: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    ", due FROM queue_keys WHERE queue_id = $1 AND place = 1 ORDER BY due, rank LIMIT $2"
+);
+const DEAD: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 4 ORDER BY rank LIMIT $2"
+);
+
+const PUT: &str = "INSERT INTO queue_keys \
+     (queue_id, key, place, rank, since, call, attempts, priority, again, changed_at) \
+     SELECT $1, key, 0, rank, since, call, attempts, priority, again, $9 \
+     FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::boolean[], $8::boolean[]) \
+     AS new (key, rank, since, call, attempts, priority, again) \
+     ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
+     call = excluded.call, attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
+     due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
+const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $4 \
+     FROM unnest($2::bigint[], $3::bigint[]) AS begun (since, call) \
+     WHERE queue_id = $1 AND place = 0 AND queue_keys.since = begun.since";
+const REPLACE: &str = "UPDATE queue_keys SET place = gone.place, rank = gone.rank, since = gone.age, call = NULL, \
+     attempts = gone.attempts, priority = gone.priority, again = false, due = gone.due, reason = gone.reason, \
+     result = gone.result, changed_at = $11 \
+     FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::integer[], $7::boolean[], \
+     $8::bigint[], $9::text[], $10::text[]) \
+     AS gone (since, place, rank, age, attempts, priority, due, reason, result) \
+     WHERE queue_id = $1 AND queue_keys.place = 0 AND queue_keys.since = gone.since";
+const DELETE: &str = "DELETE FROM queue_keys WHERE queue_id = $1 AND key = ANY($2)";
+const TRIM: &str = "WITH oldest AS (SELECT place, rank FROM (\
+     (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 2 AND rank >= $2 ORDER BY rank LIMIT $3) \
+     UNION ALL \
+     (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
+     ) AS both_kinds ORDER BY rank LIMIT $3), \
+     gone AS (DELETE FROM queue_keys USING oldest WHERE queue_keys.queue_id = $1 \
+     AND queue_keys.place = oldest.place AND queue_keys.rank = oldest.rank \
+     RETURNING queue_keys.place, queue_keys.rank) \
+     SELECT max(rank), count(*) FILTER (WHERE place = 2), count(*) FILTER (WHERE place = 3) FROM gone";
+
+const ENTRY: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM queue_keys WHERE queue_id = (SELECT id FROM queues WHERE name = $1) AND key = $2"
+);
+/// A listing is cut where its results together would be too long; the first is always there.
+macro_rules! list {
+    ($which:literal, $order:literal) => {
+        concat!(
+            "SELECT ",
+            entry_columns!(),
+            " FROM (SELECT *, sum(coalesce(octet_length(result), 0)) OVER (ORDER BY ",
+            $order,
+            " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
+            $order,
+            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
+            $which,
+            " ORDER BY ",
+            $order,
+            " LIMIT $2) AS page) AS weighed WHERE bytes <= $3 OR number = 1 ORDER BY ",
+            $order
+        )
+    };
+}
+const LIST_RUNNING: &str = list!("place = 0 AND call > $4 AND since = ANY($5)", "call");
+const LIST_WAITING: &str = list!("place = 0 AND call IS NULL AND rank > $4", "rank");
+const LIST_RETRYING: &str = list!("place = 1 AND (due, rank) > ($4, $5)", "due, rank");
+const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
+
+/// The tables of queues on PostgreSQL.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresQueues {
+    engine: Engine,
+}
+
+impl PostgresQueues {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+}
+
+impl Tables for PostgresQueues {
+    async fn change<W: Work>(&self, queue: &str, work: W) -> Result<W::Made, Error> {
+        let session = Session::by_index(&self.engine).await?;
+        let mut rows =
+            Rows { engine: self.engine.clone(), session, queue: queue.to_owned(), id: 0, now_ms: 0 };
+        let made = work.run(&mut rows).await?;
+        rows.session.commit().await?;
+        Ok(made)
+    }
+
+    async fn peek(&self, queue: &str) -> Result<Option<Header>, Error> {
+        let mut session = self.engine.statement().await?;
+        let header = session.first(self.engine.query(PEEK).bind(queue.to_owned())).await?;
+        session.commit().await?;
+        Ok(header)
+    }
+
+    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
+        let mut session = self.engine.statement().await?;
+        let entry = self.engine.query(ENTRY).bind(queue.to_owned()).bind(key.to_owned());
+        let entry = session.first(entry).await?;
+        session.commit().await?;
+        Ok(entry)
+    }
+
+    async fn list(
+        &self,
+        header: &Header,
+        list: List,
+        after: Option<Cursor>,
+        limit: i64,
+    ) -> Result<Vec<Entry>, Error> {
+        let from = after.map_or(i64::MIN, |after| after.order);
+        let before = after.map_or(i64::MAX, |after| after.order);
+        let query = |sql| self.engine.query(sql).bind(header.id).bind(limit).bind(LIST_BYTES_MAX as i64);
+        let ended = |at: At| query(LIST_ENDED).bind(before).bind(at.number());
+        let query = match list {
+            List::Running => query(LIST_RUNNING).bind(from).bind(ages_of_running(header)),
+            List::Waiting => query(LIST_WAITING).bind(from),
+            List::Retrying => {
+                query(LIST_RETRYING).bind(from).bind(after.map_or(i64::MIN, |after| after.rank))
+            }
+            List::Done => ended(At::Done),
+            List::Failed => ended(At::Failed),
+            List::Dead => ended(At::Dead),
+        };
+        let mut session = Session::by_index(&self.engine).await?;
+        let entries = session.all(query).await?;
+        session.commit().await?;
+        Ok(entries)
+    }
+
+    async fn names(&self) -> Result<Vec<String>, Error> {
+        let mut session = self.engine.statement().await?;
+        let names: Vec<(String,)> =
+            session.all(self.engine.query("SELECT name FROM queues ORDER BY name")).await?;
+        session.commit().await?;
+        Ok(names.into_iter().map(|(name,)| name).collect())
+    }
+
+    fn listen(&self) {}
+
+    fn announce(&self, _queue: &str) {}
+}
+
+/// The rows of one queue while its header is locked.
+struct Rows {
+    engine: Engine,
+    session: Session,
+    queue: String,
+    id: i32,
+    now_ms: i64,
+}
+
+impl Table for Rows {
+    type Error = Error;
+
+    async fn open(&mut self) -> Result<Header, Error> {
+        let open = |rows: &Self| rows.engine.query(OPEN).bind(rows.queue.clone());
+        let mut header: Option<Header> = self.session.first(open(self)).await?;
+        if header.is_none() {
+            let create = self.engine.query(CREATE).bind(self.queue.clone()).bind(Header::empty().pace);
+            self.session.execute(create.bind(QUEUES_MAX as i64)).await?;
+            header = self.session.first(open(self)).await?;
+        }
+        let header =
+            header.ok_or_else(|| Error::invalid("queue", format!("would be one more than {QUEUES_MAX}")))?;
+        (self.id, self.now_ms) = (header.id, header.now_ms);
+        Ok(header)
+    }
+
+    async fn save(&mut self, header: &Header) -> Result<(), Error> {
+        let save = self
+            .engine
+            .query(SAVE)
+            .bind(header.id)
+            .bind(header.pace.clone())
+            .bind(header.tail)
+            .bind(header.front)
+            .bind(header.oldest)
+            .bind(header.trimmed)
+            .bind(header.next_due)
+            .bind(header.overtakes)
+            .bind(header.waiting)
+            .bind(header.running)
+            .bind(header.retrying)
+            .bind(header.done)
+            .bind(header.failed)
+            .bind(header.dead)
+            .bind(header.done_total)
+            .bind(header.failed_total)
+            .bind(header.changes);
+        self.session.execute(save).await.map(drop)
+    }
+
+    async fn find(&mut self, keys: &[String]) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(FIND).bind(self.id).bind(keys.to_vec())).await
+    }
+
+    async fn line(&mut self, from: i64, limit: usize) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(LINE).bind(self.id).bind(from).bind(limit as i64)).await
+    }
+
+    async fn ages(&mut self, from: i64, limit: usize) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(AGES).bind(self.id).bind(from).bind(limit as i64)).await
+    }
+
+    async fn aged(&mut self, ages: &[i64]) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(AGED).bind(self.id).bind(ages.to_vec())).await
+    }
+
+    async fn running(&mut self) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(RUNNING).bind(self.id)).await
+    }
+
+    async fn retries(&mut self, limit: usize) -> Result<Vec<Retry>, Error> {
+        self.session.all(self.engine.query(RETRIES).bind(self.id).bind(limit as i64)).await
+    }
+
+    async fn dead(&mut self, limit: usize) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(DEAD).bind(self.id).bind(limit as i64)).await
+    }
+
+    async fn put(&mut self, rows: &[Row]) -> Result<(), Error> {
+        let put = self
+            .engine
+            .query(PUT)
+            .bind(self.id)
+            .bind(column(rows, |row| row.key.clone()))
+            .bind(column(rows, |row| row.rank))
+            .bind(column(rows, |row| row.since))
+            .bind(column(rows, |row| row.call))
+            .bind(column(rows, |row| row.attempts))
+            .bind(column(rows, |row| row.priority))
+            .bind(column(rows, |row| row.again))
+            .bind(self.now_ms);
+        self.session.execute(put).await.map(drop)
+    }
+
+    async fn start(&mut self, calls: &[(i64, i64)]) -> Result<(), Error> {
+        let start = self
+            .engine
+            .query(START)
+            .bind(self.id)
+            .bind(column(calls, |(since, _)| *since))
+            .bind(column(calls, |(_, call)| *call))
+            .bind(self.now_ms);
+        self.session.execute(start).await.map(drop)
+    }
+
+    async fn replace(&mut self, leavers: &[Leaver]) -> Result<(), Error> {
+        let replace = self
+            .engine
+            .query(REPLACE)
+            .bind(self.id)
+            .bind(column(leavers, |leaver| leaver.since))
+            .bind(column(leavers, |leaver| leaver.row.at.number()))
+            .bind(column(leavers, |leaver| leaver.row.rank))
+            .bind(column(leavers, |leaver| leaver.row.since))
+            .bind(column(leavers, |leaver| leaver.row.attempts))
+            .bind(column(leavers, |leaver| leaver.row.priority))
+            .bind(column(leavers, |leaver| leaver.due))
+            .bind(column(leavers, |leaver| leaver.reason.clone()))
+            .bind(column(leavers, |leaver| leaver.result.clone()))
+            .bind(self.now_ms);
+        self.session.execute(replace).await.map(drop)
+    }
+
+    async fn delete(&mut self, keys: &[String]) -> Result<(), Error> {
+        self.session.execute(self.engine.query(DELETE).bind(self.id).bind(keys.to_vec())).await.map(drop)
+    }
+
+    async fn trim(&mut self, from: i64, limit: usize) -> Result<Trimmed, Error> {
+        let trim = self.engine.query(TRIM).bind(self.id).bind(from).bind(limit as i64);
+        let trimmed: Option<(Option<i64>, i64, i64)> = self.session.first(trim).await?;
+        let (up_to, done, failed) = trimmed.unwrap_or_default();
+        Ok(Trimmed { up_to, done, failed })
+    }
+}
+
+fn column<R, C>(rows: &[R], of: impl Fn(&R) -> C) -> Vec<C> {
+    rows.iter().map(of).collect()
+}

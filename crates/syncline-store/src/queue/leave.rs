@@ -1,0 +1,130 @@
+//! Leaving the line: what outcomes make of rows, and how old results go.
+
+use std::collections::HashMap;
+
+use syncline_core::queue::{Answer, Limits, Outcome, Settled};
+
+use super::row::{At, Header, Leaver, Row, ms};
+use super::table::{Table, Work};
+
+/// Results beyond the limit that one transaction deletes, besides as many as it brings.
+const TRIM_STEP: usize = 1_000;
+
+/// Ends keys in line by outcomes that came from elsewhere; brings how many there were.
+pub(crate) struct Dequeue {
+    pub(crate) limits: Limits,
+    pub(crate) outcomes: Vec<(String, Outcome<String>)>,
+}
+
+impl Work for Dequeue {
+    type Made = usize;
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
+        let mut header = table.open().await?;
+        let keys: Vec<String> = self.outcomes.iter().map(|(key, _)| key.clone()).collect();
+        let found = table.find(&keys).await?;
+        let in_line = found.into_iter().filter(|row| row.at == At::Line);
+        let mut rows: HashMap<String, Row> = in_line.map(|row| (row.key.clone(), row)).collect();
+        // A key named twice has left the line by the second time, or is back in it and stays there.
+        let leavers: Vec<Leaver> = self
+            .outcomes
+            .into_iter()
+            .filter_map(|(key, outcome)| Some(leave(&mut header, rows.remove(&key)?, outcome, None)))
+            .collect();
+        let left = leavers.len();
+        replace(table, &mut header, &self.limits, leavers).await?;
+        if left > 0 {
+            header.changes += 1;
+            table.save(&header).await?;
+        }
+        Ok(left)
+    }
+}
+
+/// What `outcome` makes of a row in line. `reason` says why a retry is one.
+pub(super) fn leave(
+    header: &mut Header,
+    mut row: Row,
+    outcome: Outcome<String>,
+    reason: Option<String>,
+) -> Leaver {
+    let (since, again) = (row.since, row.again);
+    header.count(&row, -1);
+    let (mut due, mut kept, mut result) = (None, None, None);
+    let (at, settled) = match outcome {
+        // These two start another run after `again` was asked for, which is the one more run.
+        Outcome::Waiting => {
+            row.attempts = (row.attempts - 1).max(0);
+            row.wait(0, header.take_tail());
+            (At::Line, Settled::Waiting)
+        }
+        Outcome::Retrying { due: at } => {
+            (due, kept) = (Some(ms(at)), reason);
+            header.next_due = Some(header.next_due.map_or(ms(at), |next| next.min(ms(at))));
+            (At::Retrying, Settled::Retrying { due: at })
+        }
+        _ if again => {
+            let tail = header.take_tail();
+            row.wait(tail, tail);
+            row.start_over();
+            (At::Line, Settled::Again)
+        }
+        Outcome::Done(text) => {
+            result = Some(text);
+            header.done_total += 1;
+            (At::Done, Settled::Done)
+        }
+        Outcome::Failed(why) => {
+            kept = Some(why);
+            header.failed_total += 1;
+            (At::Failed, Settled::Failed)
+        }
+        Outcome::Dead(why) => {
+            kept = Some(why);
+            (At::Dead, Settled::Dead)
+        }
+    };
+    if at != At::Line {
+        (row.at, row.rank, row.call, row.again) = (at, header.take_tail(), None, false);
+    }
+    header.count(&row, 1);
+    Leaver { since, row, due, reason: kept.map(super::check::reason), result, settled }
+}
+
+/// Writes what became of rows, and lets the oldest results go where there are too many.
+pub(super) async fn replace<T: Table>(
+    table: &mut T,
+    header: &mut Header,
+    limits: &Limits,
+    mut leavers: Vec<Leaver>,
+) -> Result<(), T::Error> {
+    if leavers.is_empty() {
+        return Ok(());
+    }
+    // First in line again, in the order they come in.
+    let first = || leavers.iter().filter(|leaver| leaver.settled == Settled::Waiting).count();
+    let start = header.take_front(first());
+    let unrun = leavers.iter_mut().filter(|leaver| leaver.settled == Settled::Waiting);
+    for (leaver, rank) in unrun.zip(start..) {
+        leaver.row.rank = rank;
+    }
+    table.replace(&leavers).await?;
+    let beyond =
+        usize::try_from(header.done + header.failed).unwrap_or(0).saturating_sub(limits.max_results as usize);
+    if beyond > 0 {
+        let trimmed = table.trim(header.trimmed, beyond.min(leavers.len() + TRIM_STEP)).await?;
+        header.done -= trimmed.done;
+        header.failed -= trimmed.failed;
+        header.trimmed = trimmed.up_to.map_or(header.trimmed, |rank| rank + 1);
+    }
+    Ok(())
+}
+
+/// Why an answer may lead to a retry.
+pub(super) fn reason(answer: &Answer<String>) -> Option<String> {
+    match answer {
+        Answer::Throttled { .. } => Some("too many requests".to_owned()),
+        Answer::Broken { reason, .. } => Some(reason.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,77 @@
+//! Who is next: by rank, but nobody is overtaken for ever.
+
+use std::collections::HashSet;
+
+use syncline_core::queue::Limits;
+
+use super::row::{Header, Row};
+use super::table::Table;
+
+/// The next `count` in line, which must be that long. After [`max_overtakes`](Limits::max_overtakes) in a row that
+/// overtook an older key, the one that has been in line longest goes next.
+pub(super) async fn next<T: Table>(
+    table: &mut T,
+    header: &mut Header,
+    limits: &Limits,
+    count: usize,
+) -> Result<Vec<Row>, T::Error> {
+    let by_rank = table.line(header.front, count).await?;
+    // Each of these is also the oldest when its turn comes, see `row`.
+    if by_rank.iter().all(|row| row.rank == row.since) {
+        if let Some(last) = by_rank.last() {
+            (header.front, header.oldest) = (last.rank + 1, last.since + 1);
+        }
+        header.overtakes = 0;
+        return Ok(by_rank);
+    }
+    let by_age = table.ages(header.oldest, count).await?;
+    Ok(interleave(header, limits, by_rank, by_age))
+}
+
+/// As many as there are in each of two orders of the same line.
+fn interleave(header: &mut Header, limits: &Limits, by_rank: Vec<Row>, by_age: Vec<Row>) -> Vec<Row> {
+    let count = by_rank.len().min(by_age.len());
+    let (mut ranks, mut ages) = (by_rank.into_iter().peekable(), by_age.into_iter().peekable());
+    let (mut taken, mut next) = (HashSet::with_capacity(count), Vec::with_capacity(count));
+    while next.len() < count {
+        while ranks.next_if(|row| taken.contains(&row.since)).is_some() {}
+        while ages.next_if(|row| taken.contains(&row.since)).is_some() {}
+        let (Some(first), Some(oldest)) = (ranks.peek(), ages.peek()) else { break };
+        let row = if first.since == oldest.since || header.overtakes >= i64::from(limits.max_overtakes) {
+            header.overtakes = 0;
+            header.oldest = oldest.since + 1;
+            ages.next()
+        } else {
+            header.overtakes += 1;
+            header.front = first.rank + 1;
+            ranks.next()
+        };
+        let row = row.expect("it was just looked at");
+        taken.insert(row.since);
+        next.push(row);
+    }
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(rank: i64, since: i64) -> Row {
+        Row::new(format!("{rank}"), rank, since)
+    }
+
+    #[test]
+    fn qu_25_the_oldest_goes_after_so_many_that_overtook_it() {
+        let rows = || (0..4).map(|n| row(n - 4, 10 + n)).chain([row(1, 1), row(2, 2)]);
+        let by_rank: Vec<Row> = rows().collect();
+        let mut by_age: Vec<Row> = rows().collect();
+        by_age.sort_by_key(|row| row.since);
+        let limits = Limits { max_overtakes: 2, ..Limits::default() };
+        let mut header = Header { front: -4, tail: 20, ..Header::empty() };
+        let order = interleave(&mut header, &limits, by_rank, by_age);
+        let keys: Vec<&str> = order.iter().map(|row| row.key.as_str()).collect();
+        assert_eq!(keys, ["-4", "-3", "1", "-2", "-1", "2"]);
+        assert_eq!((header.front, header.oldest, header.overtakes), (0, 3, 0));
+    }
+}

@@ -1,0 +1,228 @@
+//! The port over any tables: bounds are checked, lanes entered, changes announced.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use syncline_core::queue::{Answer, Enqueued, Kind, Outcome};
+use tokio::sync::watch;
+
+use super::desk::{Desk, Turnstile};
+use super::enqueue::Enqueue;
+use super::leave::Dequeue;
+use super::revive::{Remove, Revive, ReviveSome};
+use super::row::Header;
+use super::table::Tables;
+use super::turn::{self, Claim, Paced, Renew, Settle};
+use super::{Claimed, Cursor, Ended, Entry, List, Queues, Rules, Status, check};
+use crate::Error;
+
+/// Most answers that one transaction takes, and most bytes of results.
+const SETTLE_STEP: usize = 1_000;
+const SETTLE_STEP_BYTES: usize = 4 * 1_024 * 1_024;
+
+/// [`Queues`] on some tables.
+pub(crate) struct Port<D> {
+    tables: D,
+    desk: Desk,
+}
+
+impl<D: Tables> Port<D> {
+    pub(crate) fn new(tables: D, desk: Desk) -> Self {
+        Self { tables, desk }
+    }
+
+    fn paced(&self, turnstile: &mut Turnstile<'_>, rules: &Rules) -> Paced {
+        Paced { pacer: turnstile.copy(), clock: self.desk.clock(), limits: rules.limits }
+    }
+
+    /// Others, in this process and elsewhere, hear that the queue has changed.
+    fn changed(&self, queue: &str) {
+        self.desk.changed(queue);
+        self.tables.announce(queue);
+    }
+}
+
+#[async_trait]
+impl<D: Tables> Queues for Port<D> {
+    async fn enqueue(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        kind: Kind,
+        keys: &[String],
+    ) -> Result<Enqueued, Error> {
+        check::name(queue)?;
+        check::keys(keys.iter())?;
+        if keys.is_empty() {
+            return Ok(Enqueued::default());
+        }
+        let work = Enqueue { limits: rules.limits, kind, keys: keys.to_vec() };
+        let told = self.tables.change(queue, work).await??;
+        if told.ignored < keys.len() {
+            self.changed(queue);
+        }
+        Ok(told)
+    }
+
+    async fn claim(&self, queue: &str, rules: &Rules, max: usize) -> Result<Claimed, Error> {
+        check::name(queue)?;
+        check::rules(rules)?;
+        let lane = self.desk.lane(queue);
+        let mut turnstile = lane.enter(&rules.settings).await;
+        let clock = self.desk.clock();
+        // As long as the pace as last seen allows nothing, a look is enough, and keeps nobody else waiting.
+        if max == 0 || turnstile.pacer().ready(clock.now()).is_err() {
+            let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
+            if let Some(claimed) = turn::look(turnstile.pacer(), &header, clock) {
+                return Ok(claimed);
+            }
+        }
+        let work = Claim { paced: self.paced(&mut turnstile, rules), max };
+        let (claimed, pacer) = self.tables.change(queue, work).await?;
+        turnstile.keep(pacer);
+        if !claimed.lost.is_empty() {
+            self.changed(queue);
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        answers: Vec<(u64, Answer<String>)>,
+    ) -> Result<Vec<Ended>, Error> {
+        check::name(queue)?;
+        check::rules(rules)?;
+        let answers = answers.into_iter().map(|(call, answer)| (call, check::answer(answer)));
+        let lane = self.desk.lane(queue);
+        let mut turnstile = lane.enter(&rules.settings).await;
+        let mut ended = Vec::new();
+        for answers in in_steps(answers) {
+            let work = Settle { paced: self.paced(&mut turnstile, rules), answers };
+            let (some, pacer) = self.tables.change(queue, work).await?;
+            turnstile.keep(pacer);
+            self.changed(queue);
+            ended.extend(some);
+        }
+        Ok(ended)
+    }
+
+    async fn renew(&self, queue: &str, rules: &Rules, calls: &[u64]) -> Result<Vec<Option<Instant>>, Error> {
+        check::name(queue)?;
+        check::rules(rules)?;
+        let lane = self.desk.lane(queue);
+        let mut turnstile = lane.enter(&rules.settings).await;
+        let work = Renew { paced: self.paced(&mut turnstile, rules), calls: calls.to_vec() };
+        let (deadlines, pacer) = self.tables.change(queue, work).await?;
+        turnstile.keep(pacer);
+        Ok(deadlines)
+    }
+
+    async fn dequeue(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        outcomes: Vec<(String, Outcome<String>)>,
+    ) -> Result<usize, Error> {
+        check::name(queue)?;
+        check::keys(outcomes.iter().map(|(key, _)| key))?;
+        let outcomes = outcomes.into_iter().map(|(key, outcome)| (key, check::outcome(outcome))).collect();
+        let ended = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
+        if ended > 0 {
+            self.changed(queue);
+        }
+        Ok(ended)
+    }
+
+    async fn revive(&self, queue: &str, keys: &[String]) -> Result<usize, Error> {
+        check::name(queue)?;
+        check::keys(keys.iter())?;
+        let revived = self.tables.change(queue, Revive(keys.to_vec())).await?;
+        if revived > 0 {
+            self.changed(queue);
+        }
+        Ok(revived)
+    }
+
+    async fn revive_all(&self, queue: &str) -> Result<usize, Error> {
+        check::name(queue)?;
+        let (mut revived, mut more) = (0, true);
+        while more {
+            let some;
+            (some, more) = self.tables.change(queue, ReviveSome).await?;
+            revived += some;
+            if some > 0 {
+                self.changed(queue);
+            }
+        }
+        Ok(revived)
+    }
+
+    async fn remove(&self, queue: &str, keys: &[String]) -> Result<usize, Error> {
+        check::name(queue)?;
+        check::keys(keys.iter())?;
+        let removed = self.tables.change(queue, Remove(keys.to_vec())).await?;
+        if removed > 0 {
+            self.changed(queue);
+        }
+        Ok(removed)
+    }
+
+    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
+        check::name(queue)?;
+        check::keys([key.to_owned()].iter())?;
+        self.tables.entry(queue, key).await
+    }
+
+    async fn list(
+        &self,
+        queue: &str,
+        list: List,
+        after: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        check::name(queue)?;
+        let limit = check::limit(limit)?;
+        let Some(header) = self.tables.peek(queue).await? else { return Ok(Vec::new()) };
+        self.tables.list(&header, list, after, limit).await
+    }
+
+    async fn status(&self, queue: &str, rules: &Rules) -> Result<Status, Error> {
+        check::name(queue)?;
+        check::rules(rules)?;
+        let lane = self.desk.lane(queue);
+        let mut turnstile = lane.enter(&rules.settings).await;
+        let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
+        Ok(turn::status(turnstile.pacer(), &header, self.desk.clock()))
+    }
+
+    async fn names(&self) -> Result<Vec<String>, Error> {
+        self.tables.names().await
+    }
+
+    fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error> {
+        check::name(queue)?;
+        let changes = self.desk.changes(queue);
+        self.tables.listen();
+        Ok(changes)
+    }
+}
+
+/// Answers in portions that make a transaction of bearable size.
+fn in_steps(
+    answers: impl Iterator<Item = (u64, Answer<String>)>,
+) -> impl Iterator<Item = Vec<(u64, Answer<String>)>> {
+    let mut answers = answers.peekable();
+    std::iter::from_fn(move || {
+        let (mut step, mut bytes) = (Vec::new(), 0);
+        while let Some((_, answer)) = answers.peek() {
+            bytes += if let Answer::Done(result) = answer { result.len() } else { 0 };
+            if step.len() == SETTLE_STEP || (bytes > SETTLE_STEP_BYTES && !step.is_empty()) {
+                break;
+            }
+            step.extend(answers.next());
+        }
+        (!step.is_empty()).then_some(step)
+    })
+}

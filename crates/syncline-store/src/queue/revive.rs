@@ -1,0 +1,85 @@
+//! Bringing the dead back, and forgetting keys.
+
+use super::enqueue::make_room;
+use super::row::{At, Header, Row};
+use super::table::{Table, Work};
+
+/// Dead keys that one transaction brings back, where all are to come.
+const REVIVE_STEP: usize = 1_000;
+
+/// Gives dead keys all their attempts once more: right after the head if they came as priority, else at the tail.
+pub(crate) struct Revive(pub(crate) Vec<String>);
+
+/// The same for the oldest of them; brings also whether there are more.
+pub(crate) struct ReviveSome;
+
+/// Forgets keys. A call under way keeps its slot until it ends.
+pub(crate) struct Remove(pub(crate) Vec<String>);
+
+impl Work for Revive {
+    type Made = usize;
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
+        let mut header = table.open().await?;
+        let mut dead = table.find(&self.0).await?;
+        dead.retain(|row| row.at == At::Dead);
+        dead.sort_by_key(|row| row.rank);
+        line_up(table, &mut header, dead).await
+    }
+}
+
+impl Work for ReviveSome {
+    type Made = (usize, bool);
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<(usize, bool), T::Error> {
+        let mut header = table.open().await?;
+        let dead = table.dead(REVIVE_STEP).await?;
+        let revived = line_up(table, &mut header, dead).await?;
+        Ok((revived, header.dead > 0 && revived > 0))
+    }
+}
+
+impl Work for Remove {
+    type Made = usize;
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
+        let mut header = table.open().await?;
+        let found = table.find(&self.0).await?;
+        for row in &found {
+            header.count(row, -1);
+        }
+        let (removed, keys) = (found.len(), found.into_iter().map(|row| row.key).collect::<Vec<_>>());
+        if removed > 0 {
+            table.delete(&keys).await?;
+            header.changes += 1;
+            table.save(&header).await?;
+        }
+        Ok(removed)
+    }
+}
+
+async fn line_up<T: Table>(table: &mut T, header: &mut Header, dead: Vec<Row>) -> Result<usize, T::Error> {
+    let revived = dead.len();
+    if revived == 0 {
+        return Ok(0);
+    }
+    let (mut express, mut rows): (Vec<Row>, Vec<Row>) = dead.into_iter().partition(|row| row.priority);
+    let head = if express.is_empty() || header.running > 0 || header.waiting == 0 {
+        None
+    } else {
+        table.line(header.front, 1).await?.into_iter().next()
+    };
+    for row in express.iter_mut().chain(&mut rows) {
+        header.count(row, -1);
+        let tail = header.take_tail();
+        row.wait(tail, tail);
+        row.attempts = 0;
+        header.count(row, 1);
+    }
+    make_room(header, head, &mut express);
+    rows.append(&mut express);
+    table.put(&rows).await?;
+    header.changes += 1;
+    table.save(header).await?;
+    Ok(revived)
+}

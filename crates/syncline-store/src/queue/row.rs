@@ -1,0 +1,357 @@
+//! The rows of a queue as plain values: its header and its keys.
+//!
+//! **Ranks.** New ones are taken behind all others (`tail`) or in front of all that wait (`front`), so nothing is ever
+//! renumbered but a head that makes room. A key that goes to the tail has the same rank and age, any other a lower
+//! rank than age; so a first key in line whose rank is its age is also the one that waits longest.
+//!
+//! `front`, `oldest`, `trimmed` and `next_due` are bounds, not values: nothing lies beyond them, but the first may lie
+//! further in. They save a search the entries of rows that are gone and that the database has not cleared away yet.
+
+use sqlx::{ColumnIndex, Decode, FromRow, Type};
+use syncline_core::queue::{Counts, Place, Settled};
+use syncline_core::time::Timestamp;
+
+use super::{Cursor, Entry, pace};
+
+/// What the keys of a queue share.
+#[derive(Debug, Clone)]
+pub(crate) struct Header {
+    pub(crate) id: i32,
+    pub(crate) pace: String,
+    pub(crate) tail: i64,
+    pub(crate) front: i64,
+    pub(crate) oldest: i64,
+    pub(crate) trimmed: i64,
+    pub(crate) next_due: Option<i64>,
+    pub(crate) overtakes: i64,
+    pub(crate) waiting: i64,
+    pub(crate) running: i64,
+    pub(crate) retrying: i64,
+    pub(crate) done: i64,
+    pub(crate) failed: i64,
+    pub(crate) dead: i64,
+    pub(crate) done_total: i64,
+    pub(crate) failed_total: i64,
+    pub(crate) changes: i64,
+    /// The store's clock when the header was read.
+    pub(crate) now_ms: i64,
+}
+
+/// Where a row is. Running and waiting are told apart by the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Line,
+    Retrying,
+    Done,
+    Failed,
+    Dead,
+}
+
+/// A key without its result.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) key: String,
+    pub(crate) at: At,
+    pub(crate) rank: i64,
+    pub(crate) since: i64,
+    pub(crate) call: Option<i64>,
+    pub(crate) attempts: i32,
+    pub(crate) priority: bool,
+    pub(crate) again: bool,
+}
+
+/// A key that is to come back.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    pub(crate) due: i64,
+    pub(crate) row: Row,
+}
+
+/// A key that leaves the line, or comes back to it after a run.
+#[derive(Debug)]
+pub(crate) struct Leaver {
+    /// Its age until now, by which the row is found.
+    pub(crate) since: i64,
+    /// What it becomes.
+    pub(crate) row: Row,
+    pub(crate) due: Option<i64>,
+    pub(crate) reason: Option<String>,
+    pub(crate) result: Option<String>,
+    pub(crate) settled: Settled,
+}
+
+impl Header {
+    pub(crate) fn now(&self) -> Timestamp {
+        timestamp(self.now_ms)
+    }
+
+    /// The next rank or age behind all others.
+    pub(crate) fn take_tail(&mut self) -> i64 {
+        self.tail += 1;
+        self.tail - 1
+    }
+
+    /// The first of `count` ranks in front of all that wait.
+    pub(crate) fn take_front(&mut self, count: usize) -> i64 {
+        self.front -= i64::try_from(count).expect("memory ends before the ranks do");
+        self.front
+    }
+
+    /// Counts `row` where it is, `by` 1 or -1.
+    pub(crate) fn count(&mut self, row: &Row, by: i64) {
+        match row.at {
+            At::Line if row.call.is_some() => self.running += by,
+            At::Line => self.waiting += by,
+            At::Retrying => self.retrying += by,
+            At::Done => self.done += by,
+            At::Failed => self.failed += by,
+            At::Dead => self.dead += by,
+        }
+    }
+
+    /// Keys that must not be lost.
+    pub(crate) fn held(&self) -> usize {
+        whole(self.waiting + self.running + self.retrying + self.dead)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            waiting: whole(self.waiting),
+            running: whole(self.running),
+            retrying: whole(self.retrying),
+            done: whole(self.done),
+            failed: whole(self.failed),
+            dead: whole(self.dead),
+        }
+    }
+
+    /// A queue that nothing was put into yet.
+    pub(crate) fn empty() -> Self {
+        Self {
+            id: 0,
+            pace: pace::empty(),
+            tail: 0,
+            front: 0,
+            oldest: 0,
+            trimmed: 0,
+            next_due: None,
+            overtakes: 0,
+            waiting: 0,
+            running: 0,
+            retrying: 0,
+            done: 0,
+            failed: 0,
+            dead: 0,
+            done_total: 0,
+            failed_total: 0,
+            changes: 0,
+            now_ms: 0,
+        }
+    }
+}
+
+impl Row {
+    /// A key that was not known.
+    pub(crate) fn new(key: String, rank: i64, since: i64) -> Self {
+        Self { key, at: At::Line, rank, since, call: None, attempts: 0, priority: false, again: false }
+    }
+
+    /// Back to the line with a new age; what was asked for while it ran is what it waits for now.
+    pub(crate) fn wait(&mut self, rank: i64, since: i64) {
+        (self.at, self.rank, self.since, self.call, self.again) = (At::Line, rank, since, None, false);
+    }
+
+    /// Forgets what it has been through.
+    pub(crate) fn start_over(&mut self) {
+        (self.attempts, self.priority) = (0, false);
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.at == At::Line && self.call.is_none()
+    }
+}
+
+impl At {
+    pub(crate) fn number(self) -> i16 {
+        self as i16
+    }
+
+    fn from_number(number: i16) -> sqlx::Result<Self> {
+        match number {
+            0 => Ok(Self::Line),
+            1 => Ok(Self::Retrying),
+            2 => Ok(Self::Done),
+            3 => Ok(Self::Failed),
+            4 => Ok(Self::Dead),
+            other => Err(sqlx::Error::Decode(format!("{other} is no place of a queue").into())),
+        }
+    }
+}
+
+/// The ages of the keys that calls are under way for.
+pub(crate) fn ages_of_running(header: &Header) -> Vec<i64> {
+    pace::decode(&header.pace).map(|(_, ages)| ages).unwrap_or_default()
+}
+
+pub(crate) fn timestamp(ms: i64) -> Timestamp {
+    Timestamp::from_ms(u64::try_from(ms).unwrap_or(0))
+}
+
+pub(crate) fn ms(timestamp: Timestamp) -> i64 {
+    i64::try_from(timestamp.as_ms()).unwrap_or(i64::MAX)
+}
+
+fn whole(count: i64) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
+
+/// The columns that [`Header`] reads, `now_ms` aside.
+macro_rules! header_columns {
+    () => {
+        "id, pace, tail, front, oldest, trimmed, next_due, overtakes, waiting, running, retrying, done, failed, \
+         dead, done_total, failed_total, changes"
+    };
+}
+/// The columns that [`Row`] reads, of a table with this prefix.
+macro_rules! row_columns {
+    ($of:literal) => {
+        concat!(
+            $of,
+            "key, ",
+            $of,
+            "place, ",
+            $of,
+            "rank, ",
+            $of,
+            "since, ",
+            $of,
+            "call, ",
+            $of,
+            "attempts, ",
+            $of,
+            "priority, ",
+            $of,
+            "again"
+        )
+    };
+}
+/// The columns that [`Entry`] reads.
+macro_rules! entry_columns {
+    () => {
+        "key, place, rank, since, call, attempts, priority, again, due, reason, result, changed_at"
+    };
+}
+pub(crate) use {entry_columns, header_columns, row_columns};
+
+impl<'r, R> FromRow<'r, R> for Header
+where
+    R: sqlx::Row,
+    &'static str: ColumnIndex<R>,
+    i32: Decode<'r, R::Database> + Type<R::Database>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            pace: row.try_get("pace")?,
+            tail: row.try_get("tail")?,
+            front: row.try_get("front")?,
+            oldest: row.try_get("oldest")?,
+            trimmed: row.try_get("trimmed")?,
+            next_due: row.try_get("next_due")?,
+            overtakes: row.try_get("overtakes")?,
+            waiting: row.try_get("waiting")?,
+            running: row.try_get("running")?,
+            retrying: row.try_get("retrying")?,
+            done: row.try_get("done")?,
+            failed: row.try_get("failed")?,
+            dead: row.try_get("dead")?,
+            done_total: row.try_get("done_total")?,
+            failed_total: row.try_get("failed_total")?,
+            changes: row.try_get("changes")?,
+            now_ms: row.try_get("now_ms")?,
+        })
+    }
+}
+
+impl<'r, R> FromRow<'r, R> for Row
+where
+    R: sqlx::Row,
+    usize: ColumnIndex<R>,
+    i16: Decode<'r, R::Database> + Type<R::Database>,
+    i32: Decode<'r, R::Database> + Type<R::Database>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    bool: Decode<'r, R::Database> + Type<R::Database>,
+    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        // By number: hundreds of these are read at once, and looking up names would take most of that time.
+        Ok(Self {
+            key: row.try_get(0)?,
+            at: At::from_number(row.try_get(1)?)?,
+            rank: row.try_get(2)?,
+            since: row.try_get(3)?,
+            call: row.try_get(4)?,
+            attempts: row.try_get(5)?,
+            priority: row.try_get(6)?,
+            again: row.try_get(7)?,
+        })
+    }
+}
+
+impl<'r, R> FromRow<'r, R> for Retry
+where
+    R: sqlx::Row,
+    usize: ColumnIndex<R>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    Row: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Ok(Self { due: row.try_get(8)?, row: Row::from_row(row)? })
+    }
+}
+
+impl<'r, R> FromRow<'r, R> for Entry
+where
+    R: sqlx::Row,
+    usize: ColumnIndex<R>,
+    i16: Decode<'r, R::Database> + Type<R::Database>,
+    i32: Decode<'r, R::Database> + Type<R::Database>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    bool: Decode<'r, R::Database> + Type<R::Database>,
+    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        let Row { key, at, rank, call, attempts, priority, again, .. } = Row::from_row(row)?;
+        let due: i64 = row.try_get::<Option<i64>, _>(8)?.unwrap_or(0);
+        let reason: Option<String> = row.try_get(9)?;
+        let why = || reason.clone().unwrap_or_default().into_boxed_str();
+        let place = match at {
+            At::Line if call.is_some() => Place::Running { again },
+            At::Line => Place::Waiting,
+            At::Retrying => Place::Retrying { due: timestamp(due) },
+            At::Done => Place::Done(row.try_get::<Option<String>, _>(10)?.unwrap_or_default()),
+            At::Failed => Place::Failed(why()),
+            At::Dead => Place::Dead(why()),
+        };
+        let order = match at {
+            At::Line => call.unwrap_or(rank),
+            At::Retrying => due,
+            _ => rank,
+        };
+        Ok(Self {
+            key,
+            place,
+            attempts: u32::try_from(attempts).unwrap_or(0),
+            priority,
+            reason,
+            changed_at: timestamp(row.try_get(11)?),
+            cursor: Cursor { order, rank },
+        })
+    }
+}

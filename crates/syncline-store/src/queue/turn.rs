@@ -1,0 +1,315 @@
+//! One transaction that looks at the pace: claims, answers, renewals.
+//!
+//! Whoever holds the header's row has the queue to itself, so the pace is read, adopted, changed on a copy of the
+//! process's pacer, and written; the copy is kept once the transaction is.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Instant;
+
+use syncline_core::queue::{Answer, Limits, Pacer, Permit, Wait, Why};
+use syncline_core::time::Timestamp;
+
+use super::desk::ProcessClock;
+use super::enqueue::make_room;
+use super::row::{Header, Row};
+use super::table::{Table, Work};
+use super::{Claimed, Ended, Run, Status, leave, order, pace};
+
+/// Retries that come back in one transaction; the rest in the next.
+const RETRIES_STEP: usize = 1_000;
+
+/// A queue and its pace, held.
+pub(crate) struct Turn<'a, T: Table> {
+    table: &'a mut T,
+    pacer: &'a mut Pacer,
+    clock: ProcessClock,
+    limits: Limits,
+    header: Header,
+    /// The ages of the keys that calls are for.
+    ages: BTreeMap<u64, i64>,
+    /// Whether there is something to write.
+    touched: bool,
+}
+
+/// Takes up to `max` keys.
+pub(crate) struct Claim {
+    pub(crate) paced: Paced,
+    pub(crate) max: usize,
+}
+
+/// Ends calls.
+pub(crate) struct Settle {
+    pub(crate) paced: Paced,
+    pub(crate) answers: Vec<(u64, Answer<String>)>,
+}
+
+/// Lets calls go on.
+pub(crate) struct Renew {
+    pub(crate) paced: Paced,
+    pub(crate) calls: Vec<u64>,
+}
+
+/// What is needed to look at the pace: a copy of the process's pacer, which comes back changed.
+pub(crate) struct Paced {
+    pub(crate) pacer: Pacer,
+    pub(crate) clock: ProcessClock,
+    pub(crate) limits: Limits,
+}
+
+impl Work for Claim {
+    type Made = (Claimed, Pacer);
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+        let Self { mut paced, max } = self;
+        let mut turn = Turn::open(table, &mut paced).await?;
+        let lost = turn.lose().await?;
+        turn.bring_back().await?;
+        let runs = turn.start(max).await?;
+        turn.close(!lost.is_empty()).await?;
+        let more = runs.len() == max;
+        let claimed = Claimed { runs, lost, ..rest(turn.pacer, &turn.header, turn.clock, more) };
+        Ok((claimed, paced.pacer))
+    }
+}
+
+impl Work for Settle {
+    type Made = (Vec<Ended>, Pacer);
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+        let Self { mut paced, mut answers } = self;
+        let mut named = HashSet::with_capacity(answers.len());
+        answers.retain(|(call, _)| named.insert(*call));
+        // In the order they began, so that those not made after all are in line as they were.
+        answers.sort_unstable_by_key(|(call, _)| *call);
+        let mut turn = Turn::open(table, &mut paced).await?;
+        let seen = turn.clock.seen(turn.pacer.settings(), turn.header.now());
+        for (call, answer) in &answers {
+            turn.pacer.end(seen, *call, answer.signal(), rand::random());
+        }
+        turn.touched |= !answers.is_empty();
+        let ended = turn.finish(answers).await?;
+        turn.close(true).await?;
+        Ok((ended, paced.pacer))
+    }
+}
+
+impl Work for Renew {
+    type Made = (Vec<Option<Instant>>, Pacer);
+
+    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+        let Self { mut paced, calls } = self;
+        let mut turn = Turn::open(table, &mut paced).await?;
+        let (clock, now) = (turn.clock, turn.clock.now());
+        let renewed: Vec<Option<Timestamp>> = calls.iter().map(|call| turn.pacer.renew(now, *call)).collect();
+        turn.touched |= renewed.iter().any(Option::is_some);
+        turn.close(false).await?;
+        let deadlines = renewed.into_iter().map(|deadline| deadline.map(|deadline| clock.instant(deadline)));
+        Ok((deadlines.collect(), paced.pacer))
+    }
+}
+
+/// What a look at the header alone can tell a worker: `None` if it should claim.
+pub(crate) fn look(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> Option<Claimed> {
+    let (read, _) = pace::decode(&header.pace)?;
+    pacer.adopt(clock.seen(pacer.settings(), header.now()), Some(read));
+    let now = clock.now();
+    let lost = pacer.next_loss_at().is_some_and(|at| at <= now);
+    let due = header.next_due.is_some_and(|due| due <= header.now_ms);
+    let startable = (header.waiting > 0 || due) && pacer.ready(now).is_ok();
+    (!lost && !startable).then(|| rest(pacer, header, clock, false))
+}
+
+/// The queue for people to look at.
+pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> Status {
+    let unreadable = if let Some((read, _)) = pace::decode(&header.pace) {
+        pacer.adopt(clock.seen(pacer.settings(), header.now()), Some(read));
+        false
+    } else {
+        true
+    };
+    let now = clock.now();
+    let wait = pacer.ready(now).err();
+    let next_call_at = match wait {
+        _ if header.waiting == 0 || unreadable => None,
+        None => Some(now),
+        Some(Wait { until, why: Why::Interval | Why::Paused(_) }) => Some(until),
+        Some(Wait { why: Why::Busy | Why::Probing, .. }) => None,
+    };
+    let instant = |at| clock.instant(at);
+    Status {
+        counts: header.counts(),
+        done_total: u64::try_from(header.done_total).unwrap_or(0),
+        failed_total: u64::try_from(header.failed_total).unwrap_or(0),
+        in_flight: pacer.pace().calls.len(),
+        next_call_at: next_call_at.map(instant),
+        waits_for: wait.filter(|_| header.waiting > 0).map(|wait| wait.why),
+        next_retry_at: header.next_due.map(|due| instant(clock.translate(due, header.now_ms))),
+        paused: pacer.paused(now).map(|(until, reason)| (instant(until), reason)),
+        breaker: pacer.pace().breaker,
+    }
+}
+
+/// When to claim again, for one that could not take more than it did.
+fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Claimed {
+    let now = clock.now();
+    let wait =
+        if header.waiting == 0 { Ok(()) } else { pacer.ready(now).map_err(|wait| (wait.until, wait.why)) };
+    let at_once = (more && wait.is_ok() && header.waiting > 0).then_some(now);
+    let due = header.next_due.map(|due| clock.translate(due, header.now_ms));
+    let times = [wait.err().map(|(until, _)| until), pacer.next_loss_at(), due, at_once];
+    let look_at = times.into_iter().flatten().min();
+    Claimed {
+        runs: Vec::new(),
+        lost: Vec::new(),
+        look_at: look_at.map(|at| clock.instant(at)),
+        waits_for: wait.err().map(|(_, why)| why),
+    }
+}
+
+impl<'a, T: Table> Turn<'a, T> {
+    async fn open(table: &'a mut T, paced: &'a mut Paced) -> Result<Self, T::Error> {
+        let Paced { pacer, clock, limits } = paced;
+        let (clock, limits) = (*clock, *limits);
+        let header = table.open().await?;
+        let read = pace::decode(&header.pace);
+        let readable = read.is_some();
+        let (read, ages) = read.map_or((None, Vec::new()), |(read, ages)| (Some(read), ages));
+        let calls = read.iter().flat_map(|pace| pace.calls.iter().map(|call| call.id));
+        let ages = calls.zip(ages).collect();
+        pacer.adopt(clock.seen(pacer.settings(), header.now()), read);
+        let mut turn = Self { table, pacer, clock, limits, header, ages, touched: false };
+        if !readable {
+            turn.recover().await?;
+        }
+        Ok(turn)
+    }
+
+    /// Nobody knows which calls are under way: what they were for is first in line again, and whatever they may still
+    /// bring is dropped.
+    async fn recover(&mut self) -> Result<(), T::Error> {
+        let mut rows = self.table.running().await?;
+        tracing::warn!(running = rows.len(), "the pace of a queue could not be read: one interval of rest");
+        for row in &rows {
+            self.header.count(row, -1);
+        }
+        self.put_first(rows.iter_mut());
+        self.table.put(&rows).await?;
+        self.touched = true;
+        Ok(())
+    }
+
+    /// Gives up the calls that nothing was heard of.
+    async fn lose(&mut self) -> Result<Vec<Ended>, T::Error> {
+        let mut lost = Vec::new();
+        while let Some(call) = self.pacer.lose(self.clock.now()) {
+            lost.push((call, Answer::Broken { reason: "no answer in time".to_owned(), retry: true }));
+        }
+        if lost.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.touched = true;
+        self.finish(lost).await
+    }
+
+    /// Puts the retries that are due right after the head.
+    async fn bring_back(&mut self) -> Result<(), T::Error> {
+        if self.header.next_due.is_none_or(|due| due > self.header.now_ms) {
+            return Ok(());
+        }
+        self.touched = true;
+        let mut retries = self.table.retries(RETRIES_STEP + 1).await?;
+        let due = retries.iter().take(RETRIES_STEP).filter(|retry| retry.due <= self.header.now_ms).count();
+        self.header.next_due = retries.get(due).map(|retry| retry.due);
+        retries.truncate(due);
+        if retries.is_empty() {
+            return Ok(());
+        }
+        let nothing_runs = self.header.running == 0 && self.header.waiting > 0;
+        let head =
+            if nothing_runs { self.table.line(self.header.front, 1).await?.into_iter().next() } else { None };
+        let mut rows: Vec<Row> = retries.into_iter().map(|retry| retry.row).collect();
+        for row in &mut rows {
+            self.header.count(row, -1);
+            row.wait(0, self.header.take_tail());
+            self.header.count(row, 1);
+        }
+        make_room(&mut self.header, head, &mut rows);
+        self.table.put(&rows).await
+    }
+
+    /// Starts as many runs as the pace and the line allow.
+    async fn start(&mut self, max: usize) -> Result<Vec<Run>, T::Error> {
+        let most = max.min(usize::try_from(self.header.waiting).unwrap_or(0));
+        let mut permits: Vec<Permit> = Vec::new();
+        while permits.len() < most {
+            let Ok(permit) = self.pacer.start(self.clock.now()) else { break };
+            permits.push(permit);
+        }
+        if permits.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.touched = true;
+        let rows = order::next(self.table, &mut self.header, &self.limits, permits.len()).await?;
+        let (mut calls, mut runs) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for (row, permit) in rows.into_iter().zip(permits) {
+            calls.push((row.since, i64::try_from(permit.call).expect("versions are small")));
+            self.ages.insert(permit.call, row.since);
+            runs.push(Run {
+                key: row.key,
+                call: permit.call,
+                attempt: u32::try_from(row.attempts).unwrap_or(0).saturating_add(1),
+                start_by: self.clock.instant(permit.start_by),
+                deadline: self.clock.instant(permit.deadline),
+            });
+        }
+        self.header.waiting -= runs.len() as i64;
+        self.header.running += runs.len() as i64;
+        if self.header.waiting == 0 {
+            (self.header.front, self.header.oldest) = (self.header.tail, self.header.tail);
+        }
+        self.table.start(&calls).await?;
+        Ok(runs)
+    }
+
+    /// What becomes of keys whose calls ended. Only rows are changed: the pacer knows already.
+    async fn finish(&mut self, answers: Vec<(u64, Answer<String>)>) -> Result<Vec<Ended>, T::Error> {
+        let ages: Vec<i64> = answers.iter().filter_map(|(call, _)| self.ages.remove(call)).collect();
+        let rows = if ages.is_empty() { Vec::new() } else { self.table.aged(&ages).await? };
+        let with_call = |row: Row| Some((u64::try_from(row.call?).ok()?, row));
+        let mut rows: HashMap<u64, Row> = rows.into_iter().filter_map(with_call).collect();
+        let (settings, now) = (*self.pacer.settings(), self.header.now());
+        let (mut leavers, mut ended) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for (call, answer) in answers {
+            let Some(row) = rows.remove(&call) else { continue };
+            let attempt = u32::try_from(row.attempts).unwrap_or(0);
+            let reason = leave::reason(&answer);
+            let outcome = settings.judge(answer, attempt, now, rand::random());
+            let leaver = leave::leave(&mut self.header, row, outcome, reason);
+            ended.push(Ended { call, key: leaver.row.key.clone(), settled: leaver.settled });
+            leavers.push(leaver);
+        }
+        self.touched |= !leavers.is_empty();
+        leave::replace(self.table, &mut self.header, &self.limits, leavers).await?;
+        Ok(ended)
+    }
+
+    fn put_first<'r>(&mut self, rows: impl ExactSizeIterator<Item = &'r mut Row>) {
+        let start = self.header.take_front(rows.len());
+        for (row, rank) in rows.zip(start..) {
+            row.wait(rank, self.header.take_tail());
+            self.header.count(row, 1);
+        }
+    }
+
+    /// Writes what has changed; `told` if others want to hear of it.
+    async fn close(&mut self, told: bool) -> Result<(), T::Error> {
+        if !self.touched {
+            return Ok(());
+        }
+        self.header.changes += i64::from(told);
+        let ages: Vec<i64> =
+            self.pacer.pace().calls.iter().filter_map(|call| self.ages.get(&call.id)).copied().collect();
+        self.header.pace = pace::encode(self.pacer.pace(), &ages);
+        self.table.save(&self.header).await
+    }
+}

@@ -1,0 +1,314 @@
+//! Queues on SQLite. The writer runs one change at a time, so a change may look first and write after.
+//!
+//! Many rows go in as one JSON array, so that a batch is a handful of statements whatever its size.
+
+use serde::Serialize;
+use sqlx::sqlite::SqliteConnection;
+
+use super::Engine;
+use crate::Error;
+use crate::clock::SteadyClock;
+use crate::queue::row::{
+    At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
+};
+use crate::queue::table::{Table, Tables, Trimmed, Work};
+use crate::queue::{Cursor, Entry, LIST_BYTES_MAX, List, QUEUES_MAX};
+
+const OPEN: &str = concat!("SELECT ", header_columns!(), ", $2 AS now_ms FROM queues WHERE name = $1");
+const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
+     retrying, done, failed, dead, done_total, failed_total, changes) \
+     SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3";
+const SAVE: &str = "UPDATE queues SET pace = $2, tail = $3, front = $4, oldest = $5, trimmed = $6, next_due = $7, \
+     overtakes = $8, waiting = $9, running = $10, retrying = $11, done = $12, failed = $13, dead = $14, \
+     done_total = $15, failed_total = $16, changes = $17 WHERE id = $1";
+
+// A cross join is SQLite's way of saying which table comes first: what was asked for, then each by its index.
+const FIND: &str = concat!(
+    "SELECT ",
+    row_columns!("k."),
+    " FROM json_each($2) AS asked CROSS JOIN queue_keys AS k WHERE k.queue_id = $1 AND k.key = asked.value"
+);
+const AGED: &str = concat!(
+    "SELECT ",
+    row_columns!("k."),
+    " FROM json_each($2) AS asked CROSS JOIN queue_keys AS k \
+     WHERE k.queue_id = $1 AND k.place = 0 AND k.since = asked.value"
+);
+const LINE: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND rank >= $2 AND call IS NULL ORDER BY rank LIMIT $3"
+);
+const AGES: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND since >= $2 AND call IS NULL ORDER BY since LIMIT $3"
+);
+const RUNNING: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND call IS NOT NULL ORDER BY call"
+);
+const RETRIES: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    ", due FROM queue_keys WHERE queue_id = $1 AND place = 1 ORDER BY due, rank LIMIT $2"
+);
+const DEAD: &str = concat!(
+    "SELECT ",
+    row_columns!(""),
+    " FROM queue_keys WHERE queue_id = $1 AND place = 4 ORDER BY rank LIMIT $2"
+);
+
+const PUT: &str = "INSERT INTO queue_keys \
+     (queue_id, key, place, rank, since, call, attempts, priority, again, changed_at) \
+     SELECT $1, value ->> 0, 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, $3 \
+     FROM json_each($2) WHERE true \
+     ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
+     call = excluded.call, attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
+     due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
+const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $3 \
+     FROM (SELECT value ->> 0 AS since, value ->> 1 AS call FROM json_each($2)) AS begun \
+     WHERE queue_id = $1 AND place = 0 AND queue_keys.since = begun.since";
+const REPLACE: &str = "UPDATE queue_keys SET place = left.value ->> 1, rank = left.value ->> 2, \
+     since = left.value ->> 3, call = NULL, attempts = left.value ->> 4, priority = left.value ->> 5, again = 0, \
+     due = left.value ->> 6, reason = left.value ->> 7, result = left.value ->> 8, changed_at = $3 \
+     FROM json_each($2) AS left WHERE queue_id = $1 AND place = 0 AND since = left.value ->> 0";
+const DELETE: &str =
+    "DELETE FROM queue_keys WHERE queue_id = $1 AND key IN (SELECT value FROM json_each($2))";
+/// The rank up to which results go, and how many of which kind those are.
+const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count(*) FILTER (WHERE place = 3) FROM \
+     (SELECT place, rank FROM \
+     (SELECT * FROM (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 2 AND rank >= $2 \
+     ORDER BY rank LIMIT $3) UNION ALL \
+     SELECT * FROM (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 3 AND rank >= $2 \
+     ORDER BY rank LIMIT $3)) ORDER BY rank LIMIT $3)";
+const TRIM: &str =
+    "DELETE FROM queue_keys WHERE queue_id = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3";
+
+const ENTRY: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM queue_keys WHERE queue_id = (SELECT id FROM queues WHERE name = $1) AND key = $2"
+);
+/// A listing is cut where its results together would be too long; the first is always there.
+macro_rules! list {
+    ($which:literal, $order:literal) => {
+        concat!(
+            "SELECT ",
+            entry_columns!(),
+            " FROM (SELECT *, sum(coalesce(octet_length(result), 0)) OVER (ORDER BY ",
+            $order,
+            " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
+            $order,
+            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
+            $which,
+            " ORDER BY ",
+            $order,
+            " LIMIT $2)) WHERE bytes <= $3 OR number = 1 ORDER BY ",
+            $order
+        )
+    };
+}
+const LIST_RUNNING: &str =
+    list!("place = 0 AND call > $4 AND since IN (SELECT value FROM json_each($5))", "call");
+const LIST_WAITING: &str = list!("place = 0 AND call IS NULL AND rank > $4", "rank");
+const LIST_RETRYING: &str = list!("place = 1 AND (due, rank) > ($4, $5)", "due, rank");
+const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
+
+/// The tables of queues on SQLite.
+#[derive(Debug, Clone)]
+pub(crate) struct SqliteQueues {
+    engine: Engine,
+}
+
+impl SqliteQueues {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+}
+
+impl Tables for SqliteQueues {
+    async fn change<W: Work>(&self, queue: &str, work: W) -> Result<W::Made, Error> {
+        let (queue, clock) = (queue.to_owned(), self.engine.clock().clone());
+        let made = self.engine.write(move |connection| {
+            Box::pin(async move { work.run(&mut Rows { connection, clock, queue, id: 0, now_ms: 0 }).await })
+        });
+        made.await
+    }
+
+    async fn peek(&self, queue: &str) -> Result<Option<Header>, Error> {
+        let open = sqlx::query_as(OPEN).bind(queue.to_owned()).bind(self.engine.clock().now_ms());
+        self.engine.read(|connection| Box::pin(open.fetch_optional(connection))).await
+    }
+
+    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
+        let entry = sqlx::query_as(ENTRY).bind(queue.to_owned()).bind(key.to_owned());
+        self.engine.read(|connection| Box::pin(entry.fetch_optional(connection))).await
+    }
+
+    async fn list(
+        &self,
+        header: &Header,
+        list: List,
+        after: Option<Cursor>,
+        limit: i64,
+    ) -> Result<Vec<Entry>, Error> {
+        let from = after.map_or(i64::MIN, |after| after.order);
+        let before = after.map_or(i64::MAX, |after| after.order);
+        let query = |sql| sqlx::query_as(sql).bind(header.id).bind(limit).bind(LIST_BYTES_MAX as i64);
+        let ended = |at: At| query(LIST_ENDED).bind(before).bind(at.number());
+        let query = match list {
+            List::Running => query(LIST_RUNNING).bind(from).bind(json(&ages_of_running(header))),
+            List::Waiting => query(LIST_WAITING).bind(from),
+            List::Retrying => {
+                query(LIST_RETRYING).bind(from).bind(after.map_or(i64::MIN, |after| after.rank))
+            }
+            List::Done => ended(At::Done),
+            List::Failed => ended(At::Failed),
+            List::Dead => ended(At::Dead),
+        };
+        self.engine.read(|connection| Box::pin(query.fetch_all(connection))).await
+    }
+
+    async fn names(&self) -> Result<Vec<String>, Error> {
+        let names = sqlx::query_scalar("SELECT name FROM queues ORDER BY name");
+        self.engine.read(|connection| Box::pin(names.fetch_all(connection))).await
+    }
+
+    fn listen(&self) {}
+
+    fn announce(&self, _queue: &str) {}
+}
+
+/// The rows of one queue while its change runs.
+struct Rows<'c> {
+    connection: &'c mut SqliteConnection,
+    clock: SteadyClock,
+    queue: String,
+    id: i32,
+    now_ms: i64,
+}
+
+impl Rows<'_> {
+    async fn header(&mut self) -> sqlx::Result<Option<Header>> {
+        let open = sqlx::query_as(OPEN).bind(&self.queue).bind(self.clock.now_ms());
+        open.fetch_optional(&mut *self.connection).await
+    }
+}
+
+impl Table for Rows<'_> {
+    type Error = sqlx::Error;
+
+    async fn open(&mut self) -> sqlx::Result<Header> {
+        let header = match self.header().await? {
+            Some(header) => header,
+            None => {
+                let create = sqlx::query(CREATE).bind(&self.queue).bind(Header::empty().pace);
+                create.bind(QUEUES_MAX as i64).execute(&mut *self.connection).await?;
+                self.header().await?.ok_or_else(|| sqlx::Error::Configuration(TOO_MANY.into()))?
+            }
+        };
+        (self.id, self.now_ms) = (header.id, header.now_ms);
+        Ok(header)
+    }
+
+    async fn save(&mut self, header: &Header) -> sqlx::Result<()> {
+        let save = sqlx::query(SAVE)
+            .bind(header.id)
+            .bind(&header.pace)
+            .bind(header.tail)
+            .bind(header.front)
+            .bind(header.oldest)
+            .bind(header.trimmed)
+            .bind(header.next_due)
+            .bind(header.overtakes)
+            .bind(header.waiting)
+            .bind(header.running)
+            .bind(header.retrying)
+            .bind(header.done)
+            .bind(header.failed)
+            .bind(header.dead)
+            .bind(header.done_total)
+            .bind(header.failed_total)
+            .bind(header.changes);
+        save.execute(&mut *self.connection).await.map(drop)
+    }
+
+    async fn find(&mut self, keys: &[String]) -> sqlx::Result<Vec<Row>> {
+        sqlx::query_as(FIND).bind(self.id).bind(json(keys)).fetch_all(&mut *self.connection).await
+    }
+
+    async fn line(&mut self, from: i64, limit: usize) -> sqlx::Result<Vec<Row>> {
+        let line = sqlx::query_as(LINE).bind(self.id).bind(from).bind(limit as i64);
+        line.fetch_all(&mut *self.connection).await
+    }
+
+    async fn ages(&mut self, from: i64, limit: usize) -> sqlx::Result<Vec<Row>> {
+        let ages = sqlx::query_as(AGES).bind(self.id).bind(from).bind(limit as i64);
+        ages.fetch_all(&mut *self.connection).await
+    }
+
+    async fn aged(&mut self, ages: &[i64]) -> sqlx::Result<Vec<Row>> {
+        sqlx::query_as(AGED).bind(self.id).bind(json(ages)).fetch_all(&mut *self.connection).await
+    }
+
+    async fn running(&mut self) -> sqlx::Result<Vec<Row>> {
+        sqlx::query_as(RUNNING).bind(self.id).fetch_all(&mut *self.connection).await
+    }
+
+    async fn retries(&mut self, limit: usize) -> sqlx::Result<Vec<Retry>> {
+        sqlx::query_as(RETRIES).bind(self.id).bind(limit as i64).fetch_all(&mut *self.connection).await
+    }
+
+    async fn dead(&mut self, limit: usize) -> sqlx::Result<Vec<Row>> {
+        sqlx::query_as(DEAD).bind(self.id).bind(limit as i64).fetch_all(&mut *self.connection).await
+    }
+
+    async fn put(&mut self, rows: &[Row]) -> sqlx::Result<()> {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| (&row.key, row.rank, row.since, row.call, row.attempts, row.priority, row.again))
+            .collect();
+        let put = sqlx::query(PUT).bind(self.id).bind(json(&rows)).bind(self.now_ms);
+        put.execute(&mut *self.connection).await.map(drop)
+    }
+
+    async fn start(&mut self, calls: &[(i64, i64)]) -> sqlx::Result<()> {
+        let start = sqlx::query(START).bind(self.id).bind(json(calls)).bind(self.now_ms);
+        start.execute(&mut *self.connection).await.map(drop)
+    }
+
+    async fn replace(&mut self, leavers: &[Leaver]) -> sqlx::Result<()> {
+        let rows: Vec<_> = leavers
+            .iter()
+            .map(|Leaver { since, row, due, reason, result, .. }| {
+                let Row { rank, since: age, attempts, priority, .. } = row;
+                (since, row.at.number(), rank, age, attempts, priority, due, reason, result)
+            })
+            .collect();
+        let replace = sqlx::query(REPLACE).bind(self.id).bind(json(&rows)).bind(self.now_ms);
+        replace.execute(&mut *self.connection).await.map(drop)
+    }
+
+    async fn delete(&mut self, keys: &[String]) -> sqlx::Result<()> {
+        let delete = sqlx::query(DELETE).bind(self.id).bind(json(keys));
+        delete.execute(&mut *self.connection).await.map(drop)
+    }
+
+    async fn trim(&mut self, from: i64, limit: usize) -> sqlx::Result<Trimmed> {
+        let oldest = sqlx::query_as(OLDEST).bind(self.id).bind(from).bind(limit as i64);
+        let (up_to, done, failed): (Option<i64>, i64, i64) = oldest.fetch_one(&mut *self.connection).await?;
+        if let Some(up_to) = up_to {
+            let trim = sqlx::query(TRIM).bind(self.id).bind(from).bind(up_to);
+            trim.execute(&mut *self.connection).await?;
+        }
+        Ok(Trimmed { up_to, done, failed })
+    }
+}
+
+const TOO_MANY: &str = "there are as many queues as there may be";
+
+fn json<T: Serialize + ?Sized>(rows: &T) -> String {
+    serde_json::to_string(rows).expect("numbers and text have a JSON")
+}
