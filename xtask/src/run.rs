@@ -7,7 +7,7 @@ mod port;
 mod world;
 
 use std::env;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -53,43 +53,74 @@ pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<()> {
 
     screen::heading("Start");
     let mut world = World::new()?;
-    let mut addresses = Vec::new();
-    for process in processes(workspace, options) {
-        match world.start(process)? {
-            Some(address) => addresses.push(address),
-            None => return Ok(()),
-        }
-    }
-    println!("{}", where_to_look(&addresses[0], &data(workspace, options).display().to_string()));
+    let upstreams = if options.bare { None } else { Some(upstreams(workspace, options)?) };
+    let upstreams = match upstreams.map(|process| world.start(process)).transpose()? {
+        Some(None) => return Ok(()),
+        address => address.flatten(),
+    };
+    let Some(node) = world.start(node(workspace, options, upstreams.as_deref()))? else { return Ok(()) };
+    let data = data(workspace, options).display().to_string();
+    println!("{}", where_to_look(&node, upstreams.as_deref(), &data));
     world.until_stopped()
 }
 
-/// Everything that runs, in the order of starting.
-fn processes(workspace: &Workspace, options: &Options) -> Vec<Process> {
+fn syncline(workspace: &Workspace, options: &Options) -> Command {
     let profile = if options.dev { "debug" } else { "release" };
-    let mut node = Command::new(workspace.binary(profile, "syncline"));
+    Command::new(workspace.binary(profile, "syncline"))
+}
+
+/// Stand-ins for the book APIs. They are at the port after the node's where that is free, so that covers which were found
+/// yesterday are still there today.
+fn upstreams(workspace: &Workspace, options: &Options) -> Result<Process> {
+    let next = options.listen.port().checked_add(1).filter(|port| *port > 1).unwrap_or(0);
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), next);
+    let address = if port::taken(address)?.is_some() { SocketAddr::new(address.ip(), 0) } else { address };
+    let mut command = syncline(workspace, options);
+    command.args(["demo", "upstreams", "--listen", &address.to_string()]);
+    Ok(Process { name: "demo", command, ready_path: "/stats" })
+}
+
+/// The node, which asks the stand-ins where the environment names no others.
+fn node(workspace: &Workspace, options: &Options, upstreams: Option<&str>) -> Process {
+    let mut node = syncline(workspace, options);
     node.arg("serve").current_dir(&workspace.root);
     node.env("SYNCLINE_LISTEN", options.listen.to_string()).env("SYNCLINE_DATA", data(workspace, options));
     if env::var_os("SYNCLINE_LOG_FORMAT").is_none() {
         // Behind our pipe the node sees no terminal and would log for machines.
         node.env("SYNCLINE_LOG_FORMAT", "human");
     }
-    vec![Process { name: "node", command: node, ready_path: "/readyz" }]
+    let apis = [
+        ("NDL_BASE_URL", "/ndl"),
+        ("NDL_THUMBNAIL_BASE_URL", "/ndl/thumbnail"),
+        ("GOOGLE_BOOKS_BASE_URL", "/google"),
+        ("RAKUTEN_BASE_URL", "/rakuten"),
+    ];
+    if let Some(upstreams) = upstreams {
+        for (name, path) in apis.into_iter().filter(|(name, _)| env::var_os(name).is_none()) {
+            node.env(name, format!("{upstreams}{path}"));
+        }
+        if env::var_os("RAKUTEN_APPLICATION_ID").is_none() {
+            node.env("RAKUTEN_APPLICATION_ID", "demo");
+        }
+    }
+    Process { name: "node", command: node, ready_path: "/readyz" }
 }
 
 fn data(workspace: &Workspace, options: &Options) -> PathBuf {
     workspace.root.join(options.data.as_deref().unwrap_or("data".as_ref()))
 }
 
-fn where_to_look(node: &str, data: &str) -> String {
-    let rows = [
+fn where_to_look(node: &str, upstreams: Option<&str>, data: &str) -> String {
+    let mut rows = vec![
         ("dashboard", format!("{node}/")),
         ("viewers", format!("{node}/viewer")),
         ("gallery", format!("{node}/gallery")),
+        ("shelf", format!("{node}/shelf")),
         ("API", format!("{node}/openapi.json")),
         ("metrics", format!("{node}/metrics")),
         ("data", data.to_owned()),
     ];
+    rows.extend(upstreams.map(|demo| ("book APIs", format!("{demo}/stats (stand-ins)"))));
     let rows: String =
         rows.iter().map(|(what, place)| format!("    {what:<12}{}\n", style(place).cyan())).collect();
     format!("\n  {}\n\n{rows}\n  Ctrl-C stops everything.\n", style("Syncline is running").green().bold())
@@ -100,10 +131,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_block_names_the_dashboard_and_the_data() {
-        let block =
-            console::strip_ansi_codes(&where_to_look("http://127.0.0.1:3000", "/src/data")).into_owned();
+    fn the_block_names_the_dashboard_the_data_and_the_stand_ins() {
+        let block = console::strip_ansi_codes(&where_to_look(
+            "http://127.0.0.1:3000",
+            Some("http://127.0.0.1:3001"),
+            "/src/data",
+        ))
+        .into_owned();
         assert!(block.contains("    dashboard   http://127.0.0.1:3000/\n"), "{block}");
         assert!(block.contains("    data        /src/data\n"), "{block}");
+        assert!(block.contains("    book APIs   http://127.0.0.1:3001/stats (stand-ins)\n"), "{block}");
     }
 }
