@@ -1,8 +1,11 @@
 //! The commands, one file each.
 
+mod demo;
 mod doctor;
 mod jobs;
 mod kv;
+mod queue;
+mod scan;
 mod serve;
 mod viewers;
 
@@ -17,8 +20,14 @@ pub(crate) enum Command {
     Viewers(viewers::Viewers),
     /// Show and run scheduled jobs.
     Jobs(jobs::Jobs),
+    /// Look books up and put them on the shelf.
+    Scan(scan::Scan),
+    /// Show and change paced queues.
+    Queue(queue::Queue),
     /// Read and change keys.
     Kv(kv::Kv),
+    /// Try things out without asking anybody.
+    Demo(demo::Demo),
     /// Check what a node needs to run.
     Doctor(doctor::Doctor),
 }
@@ -29,7 +38,10 @@ impl Command {
             Command::Serve(serve) => serve.run().await,
             Command::Viewers(viewers) => viewers.run().await,
             Command::Jobs(jobs) => jobs.run().await,
+            Command::Scan(scan) => scan.run().await,
+            Command::Queue(queue) => queue.run().await,
             Command::Kv(kv) => kv.run().await,
+            Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,
         }
     }

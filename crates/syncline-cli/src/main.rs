@@ -2,13 +2,21 @@
 //!
 //! - [`command`]: one file per command
 //! - [`client`]: asks a running node over HTTP
+//! - [`answer`]: what a node said, in words
+//! - [`listener`]: what a node tells, for as long as it takes
+//! - [`input`]: keys from the command line, a file or standard input
+//! - [`progress`]: how far it is, on a terminal
 //! - [`output`]: what goes to the screen, and with which colours
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 
+mod answer;
 mod client;
 mod command;
+mod input;
+mod listener;
 mod output;
+mod progress;
 
 use std::process::ExitCode;
 
@@ -35,6 +43,9 @@ Examples:
   syncline serve                     run a node at http://127.0.0.1:3000
   syncline viewers --watch           who is watching, live
   syncline jobs list                 what is scheduled, and what skipping saved
+  syncline queue list                what waits for an outside API, and how long
+  syncline scan 9784990000011        look a book up and put it on the shelf
+  syncline demo upstreams            stand-ins for the book APIs, to try it
   syncline kv put greeting hello     keep a value
   syncline doctor                    find out what keeps a node from starting
 

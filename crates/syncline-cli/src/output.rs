@@ -36,6 +36,11 @@ pub(crate) fn replace_line(text: impl Display) -> anyhow::Result<()> {
     quiet_end(write!(out, "\r\x1b[2K{text}").and_then(|()| out.flush()))
 }
 
+/// Says something that is no result, on standard error.
+pub(crate) fn remark(text: impl Display) -> anyhow::Result<()> {
+    Ok(writeln!(io::stderr(), "{text}")?)
+}
+
 /// `text` in a colour, if standard output is a terminal that wants any.
 pub(crate) fn toned(tone: Tone, text: impl Display) -> String {
     let code = match tone {

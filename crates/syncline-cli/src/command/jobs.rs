@@ -1,13 +1,12 @@
 //! `syncline jobs`: what is scheduled, what was run or skipped and why, and runs by hand.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use anyhow::bail;
 use clap::Subcommand;
 use futures::{StreamExt, TryStreamExt};
 use reqwest::Method;
 use serde_json::Value;
 
+use crate::answer::{items, now_ms, span, text};
 use crate::client::Target;
 use crate::output::{self, Shown, Tone, toned};
 
@@ -175,28 +174,4 @@ fn outcome(run: &Value) -> String {
     let words =
         if state == "skipped" { reason.to_owned() } else { format!("{state}{took} ({reason}){said}") };
     toned(tone, words)
-}
-
-/// Milliseconds for people.
-fn span(ms: u64) -> String {
-    match ms {
-        0..1_000 => format!("{ms} ms"),
-        1_000..120_000 => format!("{} s", ms / 1_000),
-        120_000..7_200_000 => format!("{} min", ms / 60_000),
-        7_200_000..172_800_000 => format!("{} h", ms / 3_600_000),
-        _ => format!("{} d", ms / 86_400_000),
-    }
-}
-
-fn now_ms() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn items<'a>(answer: &'a Value, field: &str) -> &'a [Value] {
-    answer[field].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
 }

@@ -98,7 +98,7 @@ impl Serve {
 }
 
 /// Ends with the first Ctrl-C or SIGTERM. A second one ends the process at once.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+pub(super) fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;

@@ -75,6 +75,9 @@ fn help_teaches_and_needs_no_node() {
         &["serve", "--help"],
         &["viewers", "--help"],
         &["kv", "--help"],
+        &["queue", "--help"],
+        &["scan", "--help"],
+        &["demo", "--help"],
         &["doctor", "--help"],
     ] {
         let output = run(folder.path(), arguments, &[]);

@@ -9,3 +9,4 @@ mod program;
 mod schedule;
 mod secrets;
 mod slow;
+mod upstreams;

@@ -18,7 +18,7 @@ pub(crate) fn syncline(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_syncline"));
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     let ours =
-        |name: &str| name.starts_with("SYNCLINE_") || ["DATABASE_URL", "PUBLIC_BASE_URL"].contains(&name);
+        |name: &str| name.starts_with("SYNCLINE_") || name.starts_with("RAKUTEN_") || name.ends_with("_URL");
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }
@@ -71,9 +71,7 @@ impl Node {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
+        connect(self.address)
     }
 
     /// One request on a connection of its own: the status and the body.
@@ -84,16 +82,7 @@ impl Node {
         headers: &[(&str, &str)],
         body: &str,
     ) -> (u16, String) {
-        let mut stream = self.connect();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        if !body.is_empty() {
-            head.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
-        }
-        stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
-        answer(stream)
+        ask(self.address, method, path, headers, body)
     }
 
     pub(crate) fn get(&self, path: &str) -> Value {
@@ -138,6 +127,32 @@ impl Drop for Node {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// One request on a connection of its own: the status and the body.
+pub(crate) fn ask(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (u16, String) {
+    let mut stream = connect(address);
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !body.is_empty() {
+        head.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+    }
+    stream.write_all(format!("{head}\r\n{body}").as_bytes()).unwrap();
+    answer(stream)
 }
 
 /// Reads an answer to its end.

@@ -1,0 +1,226 @@
+//! `syncline queue`: what waits for an outside API, how fast it goes, and what came back.
+
+mod add;
+mod show;
+
+use clap::{Subcommand, ValueEnum};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::answer::number;
+use crate::client::Target;
+use crate::input::Keys;
+use crate::output::{self, Shown, Tone, toned};
+
+const EXAMPLES: &str = "\
+Examples:
+  syncline queue list                       queues, their depth, pace, time left
+  syncline queue show words                 one of them, and what is in it
+  syncline queue show words --state failed  what ended without a result, and why
+  syncline queue add words tide moon        put keys in; known ones stay as they are
+  syncline queue add words - --wait < keys  many, and wait for their results
+  syncline queue add words tide --kind again
+                                            once more, although it has a result
+  syncline queue results words tide         what came back
+  syncline queue dead words                 keys given up after too many attempts
+  syncline queue retry words                give all of them another chance
+  syncline queue remove words tide          forget a key and its result";
+
+/// Show and change paced queues.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Queue {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the queues.
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show one queue and the keys in it.
+    Show {
+        /// The queue's name.
+        name: String,
+        /// Only keys in this state.
+        #[arg(long, value_enum)]
+        state: Option<State>,
+        #[command(flatten)]
+        listing: Listing,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Put keys into a queue.
+    Add {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        keys: Keys,
+        /// What to do with keys that are known already.
+        #[arg(long, value_enum, default_value_t = Kind::New)]
+        kind: Kind,
+        /// Wait for the results and print them. Exit code 1 if any key brought none.
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print what came back for keys. Exit code 1 if any has no result.
+    Results {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        keys: Keys,
+        /// Wait up to this long for each, in seconds; at most 60.
+        #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=60))]
+        wait: u64,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List keys that were given up after too many attempts.
+    Dead {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        listing: Listing,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Give dead keys all their attempts once more: those named, or all.
+    Retry {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        keys: Keys,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Forget keys and their results.
+    Remove {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        keys: Keys,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// Which part of a list.
+#[derive(clap::Args)]
+struct Listing {
+    /// At most this many keys, 1,000 at most.
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+    /// Go on behind here: what the page before ended with.
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+}
+
+/// Where a key can be.
+#[derive(Clone, Copy, ValueEnum)]
+enum State {
+    Waiting,
+    Running,
+    Retrying,
+    Done,
+    Failed,
+    Dead,
+}
+
+/// How a key is put into a queue.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// At the end, unless the key is known.
+    New,
+    /// Right after the head, also if it waits further back.
+    Priority,
+    /// One more run from now on, whatever there was before.
+    Again,
+    /// At once, if it is waiting for its retry.
+    Retry,
+}
+
+impl Queue {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self.action {
+            Action::List { target } => show::list(&target).await,
+            Action::Show { name, state, listing, target } => {
+                show::show(&target, &name, state, &listing).await
+            }
+            Action::Add { name, keys, kind, wait, target } => {
+                add::add(&target, &name, &keys.some("key")?, kind, wait).await
+            }
+            Action::Results { name, keys, wait, target } => {
+                add::results(&target, &name, &keys.some("key")?, wait).await
+            }
+            Action::Dead { name, listing, target } => show::keys(&target, &name, State::Dead, &listing).await,
+            Action::Retry { name, keys, target } => retry(&target, &name, &keys.read()?).await,
+            Action::Remove { name, keys, target } => remove(&target, &name, &keys.some("key")?).await,
+        }
+    }
+}
+
+impl State {
+    const ALL: [State; 6] =
+        [State::Running, State::Waiting, State::Retrying, State::Done, State::Failed, State::Dead];
+
+    fn name(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Running => "running",
+            State::Retrying => "retrying",
+            State::Done => "done",
+            State::Failed => "failed",
+            State::Dead => "dead",
+        }
+    }
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::New => "new",
+            Kind::Priority => "priority",
+            Kind::Again => "again",
+            Kind::Retry => "retry",
+        }
+    }
+}
+
+async fn retry(target: &Target, name: &str, keys: &[String]) -> anyhow::Result<()> {
+    let body = if keys.is_empty() { json!({}) } else { json!({ "keys": keys }) };
+    let path = ["api", "queues", name, "revive"];
+    let answer = target.client()?.ask(Method::POST, &path, &[], Some(&body)).await?;
+    if target.json {
+        return output::line(answer);
+    }
+    match number(&answer, "revived") {
+        0 => output::line(toned(Tone::Quiet, "none was dead")),
+        1 => output::line("1 key is back in line"),
+        count => output::line(format_args!("{count} keys are back in line")),
+    }
+}
+
+async fn remove(target: &Target, name: &str, keys: &[String]) -> anyhow::Result<()> {
+    let client = target.client()?;
+    let mut missing = false;
+    for key in keys {
+        let answer =
+            client.ask(Method::DELETE, &["api", "queues", name, "keys", key], &[], None::<&()>).await?;
+        let removed = answer["removed"] == true || answer["deleted"] == true;
+        missing |= !removed;
+        if target.json {
+            output::line(answer)?;
+        } else {
+            output::line(format_args!(
+                "{key}  {}",
+                if removed { "removed" } else { "there was no such key" }
+            ))?;
+        }
+    }
+    if missing { Err(Shown.into()) } else { Ok(()) }
+}

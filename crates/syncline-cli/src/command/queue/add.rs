@@ -1,0 +1,198 @@
+//! Putting keys into a queue, and getting out what came back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Kind, show};
+use crate::answer::{number, text};
+use crate::client::{Client, Target};
+use crate::listener::{Heard, Listener};
+use crate::output::{self, Shown, Tone, toned};
+use crate::progress::{self, Progress};
+
+/// Keys sent at once.
+const BATCH: usize = 1_000;
+
+/// The longest a node is asked to wait for a result before it is asked again.
+const WAIT_STEP: Duration = Duration::from_secs(5);
+
+/// Keys without a result that are asked for before the rest is left for later.
+const IN_VAIN_MAX: usize = 20;
+
+/// Puts keys in; with `wait`, prints each result as it comes.
+pub(super) async fn add(
+    target: &Target,
+    name: &str,
+    keys: &[String],
+    kind: Kind,
+    wait: bool,
+) -> anyhow::Result<()> {
+    let client = target.client()?;
+    // Listened to before anything is sent, or a quick answer would come unheard.
+    let listener = if wait { Some(Listener::open(&client, "queue").await?) } else { None };
+    let mut totals = [("added", 0), ("moved", 0), ("again", 0), ("unchanged", 0)];
+    for batch in keys.chunks(BATCH) {
+        let body = json!({ "kind": kind.name(), "keys": batch });
+        let answer = client.ask(Method::POST, &["api", "queues", name], &[], Some(&body)).await?;
+        totals.iter_mut().for_each(|(field, total)| *total += number(&answer, field));
+    }
+    let Some(listener) = listener else {
+        return if target.json {
+            let totals: serde_json::Map<String, Value> =
+                totals.iter().map(|(field, total)| ((*field).to_owned(), json!(total))).collect();
+            output::line(Value::Object(totals))
+        } else {
+            output::line(handed_over(&totals))
+        };
+    };
+    if !target.json {
+        output::line(toned(Tone::Quiet, handed_over(&totals)))?;
+    }
+    Waiting::new(target, name, keys).wait(&client, listener).await
+}
+
+/// Prints what came back for each key.
+pub(super) async fn results(
+    target: &Target,
+    name: &str,
+    keys: &[String],
+    wait_sec: u64,
+) -> anyhow::Result<()> {
+    let client = target.client()?;
+    let mut well = true;
+    for key in keys {
+        let result = result(&client, name, key, Duration::from_secs(wait_sec)).await?;
+        well &= text(&result, "state") == "done";
+        print(target, &result, keys.len() == 1, output::line)?;
+    }
+    if well { Ok(()) } else { Err(Shown.into()) }
+}
+
+/// How a key stands, asked again and again until it has ended or the time is over.
+async fn result(client: &Client, name: &str, key: &str, wait: Duration) -> anyhow::Result<Value> {
+    let mut left = wait;
+    loop {
+        let step = left.min(WAIT_STEP);
+        left -= step;
+        let wait_ms = step.as_millis().to_string();
+        let path = ["api", "queues", name, "results", key];
+        let answer = client.get(&path, &[("wait_ms", &wait_ms)]).await?;
+        if left.is_zero() || has_ended(&answer) {
+            return Ok(answer);
+        }
+    }
+}
+
+fn has_ended(entry: &Value) -> bool {
+    matches!(text(entry, "state"), "done" | "failed" | "dead")
+}
+
+fn handed_over(totals: &[(&str, u64); 4]) -> String {
+    let said: Vec<String> = totals
+        .iter()
+        .filter(|(_, total)| *total > 0)
+        .map(|(field, total)| format!("{total} {field}"))
+        .collect();
+    said.join(", ")
+}
+
+/// One result. A single one is printed whole, for pipes; of several, each gets a line with its key.
+fn print(
+    target: &Target,
+    entry: &Value,
+    whole: bool,
+    line: impl Fn(String) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if target.json {
+        return line(entry.to_string());
+    }
+    let key = text(entry, "key");
+    match (text(entry, "state"), &entry["result"]) {
+        ("done", Value::String(result)) if whole => line(result.clone()),
+        ("done", result) if whole => line(result.to_string()),
+        ("done", _) => line(format!("{key}  {}", show::outcome(entry))),
+        (state, _) => line(
+            format!("{key}  {}  {}", toned(Tone::Doubtful, state), show::outcome(entry))
+                .trim_end()
+                .to_owned(),
+        ),
+    }
+}
+
+/// Keys whose results are waited for.
+struct Waiting<'a> {
+    target: &'a Target,
+    name: &'a str,
+    /// Each key and its place among those that were put in.
+    pending: HashMap<String, usize>,
+    in_order: BTreeMap<usize, String>,
+    total: usize,
+    failed: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(target: &'a Target, name: &'a str, keys: &[String]) -> Self {
+        let pending: HashMap<String, usize> =
+            keys.iter().enumerate().map(|(place, key)| (key.clone(), place)).collect();
+        let in_order = pending.iter().map(|(key, place)| (*place, key.clone())).collect();
+        Self { target, name, total: pending.len(), pending, in_order, failed: 0 }
+    }
+
+    async fn wait(mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
+        let bar = Progress::new(self.total);
+        let mut ahead = String::new();
+        while !self.pending.is_empty() {
+            match listener.next().await? {
+                Heard::Event { name, data } if name == "queue.result" => {
+                    if text(&data, "queue") == self.name && self.pending.contains_key(text(&data, "key")) {
+                        self.look(client, text(&data, "key"), &bar).await?;
+                    }
+                }
+                Heard::Event { name, data } if name == "queue" && text(&data, "name") == self.name => {
+                    let counts = &data["counts"];
+                    let waiting =
+                        ["waiting", "running", "retrying"].iter().map(|state| number(counts, state)).sum();
+                    let rate = data["rate_per_sec"].as_f64().unwrap_or_default();
+                    ahead = progress::ahead(waiting, rate, data["left_ms"].as_u64());
+                }
+                Heard::Event { .. } => {}
+                Heard::LookAgain => self.look_at_all(client, &bar).await?,
+            }
+            bar.set(self.total - self.pending.len(), ahead.clone());
+        }
+        bar.end();
+        if self.failed > 0 { Err(Shown.into()) } else { Ok(()) }
+    }
+
+    /// Asks for one key, and prints what came back if it has ended.
+    async fn look(&mut self, client: &Client, key: &str, bar: &Progress) -> anyhow::Result<()> {
+        // A node that is down now is no reason to give up: the listener waits for it.
+        let Ok(entry) = result(client, self.name, key, Duration::ZERO).await else { return Ok(()) };
+        if !has_ended(&entry) {
+            return Ok(());
+        }
+        if let Some(place) = self.pending.remove(key) {
+            self.in_order.remove(&place);
+        }
+        self.failed += usize::from(text(&entry, "state") != "done");
+        print(self.target, &entry, false, |line| bar.line(line))
+    }
+
+    /// Asks for keys that may have ended unheard, those that were put in first before the others, until so many in a row
+    /// have not.
+    async fn look_at_all(&mut self, client: &Client, bar: &Progress) -> anyhow::Result<()> {
+        let keys: Vec<String> = self.in_order.values().cloned().collect();
+        let mut in_vain = 0;
+        for key in keys {
+            self.look(client, &key, bar).await?;
+            in_vain = if self.pending.contains_key(&key) { in_vain + 1 } else { 0 };
+            if in_vain == IN_VAIN_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

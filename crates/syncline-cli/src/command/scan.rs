@@ -1,0 +1,229 @@
+//! `syncline scan`: from ISBNs to books on the shelf, shown as they arrive.
+
+use std::collections::BTreeMap;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::answer::{items, span, text};
+use crate::client::{Client, Target};
+use crate::input::Keys;
+use crate::listener::{Heard, Listener};
+use crate::output::{self, Shown, Tone, toned};
+use crate::progress::Progress;
+
+/// ISBNs sent at once.
+const BATCH: usize = 500;
+
+/// Books asked for at once.
+const PAGE: usize = 500;
+
+const EXAMPLES: &str = "\
+Examples:
+  syncline scan 9784990000011               look it up, wait for book and cover
+  syncline scan 4-99-000001-3 9784993861183 ISBN-10 and hyphens are welcome
+  syncline scan --file shelf.txt            one a line
+  syncline scan - < shelf.txt               the same from standard input
+  syncline scan --file shelf.txt --no-wait  only hand them over
+  syncline scan - --json < shelf.txt        one JSON object per book, for programs
+  syncline demo isbns 20 | syncline scan -  books of the stand-ins
+
+Exit code 1 if any ISBN was refused or any book was not found.";
+
+/// Look books up and put them on the shelf.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    isbns: Keys,
+    /// Do not wait for the books.
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What became of the ISBNs so far.
+struct Shelf<'a> {
+    target: &'a Target,
+    /// Those still looked for, and whether the book is there and only its cover is not.
+    pending: BTreeMap<String, bool>,
+    total: usize,
+    found: usize,
+    covers: usize,
+    missing: usize,
+    refused: usize,
+}
+
+impl Scan {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        let isbns = self.isbns.some("ISBN")?;
+        let client = self.target.client()?;
+        // Listened to before anything is sent, or a quick answer would come unheard.
+        let listener = if self.no_wait { None } else { Some(Listener::open(&client, "queue,shelf").await?) };
+        let mut shelf = Shelf::new(&self.target);
+        for batch in isbns.chunks(BATCH) {
+            let body = json!({ "isbns": batch });
+            shelf
+                .handed_over(&client.ask(Method::POST, &["api", "shelf", "scan"], &[], Some(&body)).await?)?;
+        }
+        if let Some(listener) = listener {
+            shelf.wait(&client, listener).await?;
+        }
+        shelf.summary(self.no_wait)
+    }
+}
+
+impl<'a> Shelf<'a> {
+    fn new(target: &'a Target) -> Self {
+        Self { target, pending: BTreeMap::new(), total: 0, found: 0, covers: 0, missing: 0, refused: 0 }
+    }
+
+    fn handed_over(&mut self, answer: &Value) -> anyhow::Result<()> {
+        for refused in items(answer, "refused") {
+            self.refused += 1;
+            let (input, reason) = (text(refused, "input"), text(refused, "reason"));
+            if self.target.json {
+                output::line(json!({ "isbn": input, "state": "refused", "reason": reason }))?;
+            } else {
+                output::line(format_args!(
+                    "{input:<13}  {}",
+                    toned(Tone::Bad, format_args!("refused: {reason}"))
+                ))?;
+            }
+        }
+        for scan in items(answer, "scans") {
+            self.pending.insert(text(scan, "isbn").to_owned(), false);
+        }
+        self.total = self.pending.len();
+        Ok(())
+    }
+
+    async fn wait(&mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
+        let bar = Progress::new(self.total);
+        let mut left_ms = None;
+        while !self.pending.is_empty() {
+            match listener.next().await? {
+                Heard::Event { name, data } => match name.as_str() {
+                    "shelf.book" => self.heard_of(&data, &bar)?,
+                    "shelf.removed" => self.gone(text(&data, "isbn"), &bar)?,
+                    "queue" => left_ms = longest(left_ms, &data),
+                    _ => {}
+                },
+                Heard::LookAgain => self.look(client, &bar).await?,
+            }
+            bar.set(self.total - self.pending.len(), self.ahead(left_ms));
+        }
+        bar.end();
+        Ok(())
+    }
+
+    fn ahead(&self, left_ms: Option<u64>) -> String {
+        let covers = self.pending.values().filter(|found| **found).count();
+        let left = left_ms.filter(|ms| *ms > 0).map_or(String::new(), |ms| format!(", {} left", span(ms)));
+        format!("{} books and {covers} covers to come{left}", self.pending.len() - covers)
+    }
+
+    /// Asks how all books stand. A book that is not there any more was not found.
+    async fn look(&mut self, client: &Client, bar: &Progress) -> anyhow::Result<()> {
+        let mut here = BTreeMap::new();
+        let (mut after, limit) = (None::<String>, PAGE.to_string());
+        loop {
+            let mut query = vec![("limit", limit.as_str())];
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            // A node that is down now is no reason to give up: the listener waits for it.
+            let Ok(answer) = client.get(&["api", "shelf", "books"], &query).await else { return Ok(()) };
+            for book in items(&answer, "books") {
+                here.insert(text(book, "isbn").to_owned(), book.clone());
+            }
+            match answer["next"].as_str() {
+                Some(next) => after = Some(next.to_owned()),
+                None => break,
+            }
+        }
+        let pending: Vec<String> = self.pending.keys().cloned().collect();
+        for isbn in pending {
+            match here.get(&isbn) {
+                Some(book) => self.heard_of(book, bar)?,
+                None => self.gone(&isbn, bar)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn heard_of(&mut self, book: &Value, bar: &Progress) -> anyhow::Result<()> {
+        let isbn = text(book, "isbn");
+        let Some(found) = self.pending.get_mut(isbn) else { return Ok(()) };
+        *found = text(book, "state") == "found";
+        if !*found || text(book, "cover_state") == "waiting" {
+            return Ok(());
+        }
+        self.pending.remove(isbn);
+        self.found += 1;
+        self.covers += usize::from(text(book, "cover_state") == "found");
+        if self.target.json { bar.line(book) } else { bar.line(described(book)) }
+    }
+
+    fn gone(&mut self, isbn: &str, bar: &Progress) -> anyhow::Result<()> {
+        if self.pending.remove(isbn).is_none() {
+            return Ok(());
+        }
+        self.missing += 1;
+        if self.target.json {
+            return bar.line(json!({ "isbn": isbn, "state": "not found" }));
+        }
+        bar.line(format_args!("{isbn:<13}  {}", toned(Tone::Doubtful, "not found")))
+    }
+
+    fn summary(&self, no_wait: bool) -> anyhow::Result<()> {
+        if !self.target.json {
+            let refused =
+                if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
+            let words = if no_wait {
+                format!("{} handed over{refused}", self.total)
+            } else {
+                let (found, covers, missing) = (self.found, self.covers, self.missing);
+                format!("{found} found, {covers} with a cover, {missing} not found{refused}")
+            };
+            output::line(toned(Tone::Quiet, words))?;
+        }
+        if self.missing + self.refused > 0 { Err(Shown.into()) } else { Ok(()) }
+    }
+}
+
+/// The queue that takes longest decides how long the shelf takes.
+fn longest(known: Option<u64>, queue: &Value) -> Option<u64> {
+    let left = queue["left_ms"].as_u64();
+    if text(queue, "name") == "fetchBookImage" || known.is_none() { left } else { known.max(left) }
+}
+
+fn described(book: &Value) -> String {
+    let authors: Vec<&str> = items(book, "authors").iter().filter_map(Value::as_str).collect();
+    let printed: Vec<&str> = [text(book, "publisher"), text(book, "published")]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    let cover = match text(book, "cover") {
+        "" => toned(Tone::Quiet, "no cover"),
+        url => toned(Tone::Quiet, url),
+    };
+    let title = toned(Tone::Good, text(book, "title"));
+    format!("{:<13}  {title} / {} ({})  {cover}", text(book, "isbn"), authors.join(", "), printed.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bk_01_a_book_is_shown_with_all_that_is_known_and_no_more() {
+        let book = json!({ "isbn": "9784000000079", "title": "潮", "authors": ["湊 さわこ", "葉山 汐"],
+            "publisher": "汐見書房", "published": "2021-05", "cover": "http://127.0.0.1:1/a.jpg" });
+        assert_eq!(
+            described(&book),
+            "9784000000079  潮 / 湊 さわこ, 葉山 汐 (汐見書房, 2021-05)  http://127.0.0.1:1/a.jpg"
+        );
+        let bare = json!({ "isbn": "9784000000079", "title": "潮", "authors": [], "published": "2021" });
+        assert_eq!(described(&bare), "9784000000079  潮 /  (2021)  no cover");
+    }
+}
