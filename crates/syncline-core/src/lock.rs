@@ -9,6 +9,7 @@
 //! - [`Validity`]: what the holder itself may still believe, on two clocks
 //! - [`Machine`]: the project lock of a tab: Web Locks, a record beside them, and everything that can go wrong
 //! - [`protocol`]: the words between that machine and the page
+//! - [`autosave`]: a document that saves itself while its tab holds the lock
 //!
 //! Invariants: of one record there is at most one unexpired lease; a token is never granted twice and never smaller
 //! than one before it; a holder believes for a shorter time than the record promises.
@@ -16,6 +17,7 @@
 //! Left to others: changing the record under real mutual exclusion (one statement, one transaction, one exclusive
 //! file handle), and asking [`Validity`] at the moment of each write.
 
+pub mod autosave;
 mod code;
 mod ids;
 mod machine;

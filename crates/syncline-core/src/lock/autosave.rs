@@ -1,0 +1,511 @@
+//! A document that saves itself while this tab holds its project, and never otherwise.
+//!
+//! ```text
+//!               acquired, stored version read
+//!   Opening ──────────────────────────────────▶ Saved ◀──────▶ Saving ──▶ Unsaved (failed; tried again)
+//!      │ another tab has it                       ▲  │ lease gone
+//!      └──────────▶ ReadOnly ── acquired ─────────┘  ├──▶ Lost        nobody is known to have it
+//!                                                    └──▶ TakenOver   another tab has it
+//!   back in possession, both sides changed: Conflict, until the application decides
+//! ```
+//!
+//! Guarantees: a save is begun only while the lease is certain, and put in place by one switch under the record's own
+//! exclusion ([`Input::Commit`](super::Input::Commit) of the lock), so a crash leaves the old or the new version and a
+//! tab that lost its lease leaves nothing; a stored version that this tab has not seen is never written over unasked;
+//! a change is never forgotten: it is saved, or the status says that it is not.
+//!
+//! Leaves to others: the lock, the files, and keeping a number (the stamp) with the stored document. The temporary file
+//! must be one of this lease alone, or a tab woken from a freeze could write into another's.
+
+use std::mem;
+use std::time::Duration;
+
+use crate::lock::protocol::Loss;
+use crate::retry::Policy;
+use crate::time::Timestamp;
+
+/// A save begins when nothing has changed for this long...
+pub const QUIET: Duration = Duration::from_millis(500);
+
+/// ...or when the oldest unsaved change is this old.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a page that goes may hold on to the lock to finish its last save.
+const LAST_SAVE_MAX: Duration = Duration::from_secs(1);
+
+/// Pause before asking again whether the lease is certain.
+const RECHECK: Duration = Duration::from_millis(250);
+
+/// The pauses after failed saves; they never end.
+const RETRY: Policy = Policy {
+    initial_delay: Duration::from_secs(1),
+    max_delay: Duration::from_secs(30),
+    multiplier: 2.0,
+    max_attempts: u32::MAX,
+    jitter: 0.0,
+};
+
+/// The saving of one document in one tab.
+#[derive(Debug, Clone, Hash)]
+pub struct AutoSave {
+    now: Timestamp,
+    lease: Standing,
+    /// The stamp of the stored version that the document in this tab is, or grew out of.
+    base: u64,
+    /// When the first and the last unsaved change were made; `None`: nothing is unsaved.
+    unsaved: Option<Unsaved>,
+    /// What is unsaved is not to wait.
+    hurried: bool,
+    save: Option<Save>,
+    /// Saves that failed in a row.
+    failures: u32,
+    retry_at: Timestamp,
+    /// The page goes: until when it may still save.
+    leaving: Option<Timestamp>,
+    shown: Option<Status>,
+    out: Vec<Output>,
+}
+
+/// What this tab has of the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Standing {
+    Closed,
+    /// Asked for; what became of it before, if anything.
+    Wanted(Status),
+    /// Held; the stored version is being read.
+    Reading,
+    /// Held, and the stored version is known.
+    Held,
+    /// Held, and both sides have changed: the stored stamp.
+    Torn(u64),
+    /// Given up.
+    Refused,
+}
+
+#[derive(Debug, Clone, Copy, Hash)]
+struct Unsaved {
+    since: Timestamp,
+    last: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, Hash)]
+struct Save {
+    stamp: u64,
+    /// The document has changed since the snapshot was taken.
+    outdated: Option<Unsaved>,
+    switching: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// The document is open in this tab, as the stored version `stamp` (0: there is none yet).
+    Open {
+        /// The stamp of what was read.
+        stamp: u64,
+    },
+    /// The application changed the document.
+    Changed,
+    /// The application wants it saved now.
+    Flush,
+    /// The lock is held.
+    Acquired,
+    /// The lock is held by another tab; it is waited for.
+    Waiting,
+    /// The lock cannot be had at all.
+    Refused,
+    /// The lease is gone.
+    Lost(Loss),
+    /// The stored version was read: its stamp, 0 when there is none.
+    Loaded {
+        /// Its stamp.
+        stamp: u64,
+    },
+    /// It could not be read.
+    LoadFailed,
+    /// The temporary file is complete and on disk.
+    TempWritten,
+    /// It could not be written.
+    TempFailed,
+    /// The temporary file is in place.
+    Switched,
+    /// It is not, and the stored version is the old one.
+    SwitchFailed,
+    /// Another tab saved version `stamp`.
+    Heard {
+        /// Its stamp.
+        stamp: u64,
+    },
+    /// After `Conflict`: this tab's document shall replace the stored one.
+    KeepMine,
+    /// After `Conflict`: the stored document shall replace this tab's.
+    TakeTheirs,
+    /// The moment of [`AutoSave::wake_at`] has come.
+    Timer,
+    /// The page goes.
+    Hide,
+    /// The page is back.
+    Show,
+    /// The application closes the document.
+    Close,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Acquire the lock, to be kept.
+    Acquire,
+    /// Release it, if it is held.
+    Release,
+    /// Read the stamp of the stored version; answered by `Loaded` or `LoadFailed`.
+    Load,
+    /// Show the stored version instead of what the application has.
+    Adopt,
+    /// Both have changed: ask the application for `KeepMine` or `TakeTheirs`.
+    Conflict {
+        /// The stored stamp.
+        stored: u64,
+    },
+    /// Write the document as it is now, with this stamp, to the temporary file of this lease, and flush it; answered by
+    /// `TempWritten` or `TempFailed`.
+    WriteTemp {
+        /// To be stored with it.
+        stamp: u64,
+    },
+    /// Put the temporary file in place, under a commit of the lock; answered by `Switched` or `SwitchFailed`.
+    Switch,
+    /// Tell the other tabs that version `stamp` is stored.
+    Announce {
+        /// Its stamp.
+        stamp: u64,
+    },
+    /// The page goes and there is nothing left to save: tell the lock.
+    Yield,
+    /// Show this state.
+    Show(Status),
+}
+
+/// What the user sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// Nothing is known yet.
+    Opening,
+    /// All changes are stored.
+    Saved,
+    /// Changes are being stored, or will be in a moment.
+    Saving,
+    /// Changes could not be stored; it is tried again.
+    Unsaved,
+    /// Another tab holds the project.
+    ReadOnly,
+    /// Another tab has taken the project over from this one.
+    TakenOver,
+    /// The lease was lost, or cannot be had.
+    Lost,
+    /// The stored document and this one have both changed.
+    Conflict,
+}
+
+impl Status {
+    /// The word for pages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Saved => "saved",
+            Self::Saving => "saving",
+            Self::Unsaved => "unsaved",
+            Self::ReadOnly => "read-only",
+            Self::TakenOver => "taken-over",
+            Self::Lost => "lost",
+            Self::Conflict => "conflict",
+        }
+    }
+}
+
+impl AutoSave {
+    /// A document that is not open yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            now: Timestamp::ZERO,
+            lease: Standing::Closed,
+            base: 0,
+            unsaved: None,
+            hurried: false,
+            save: None,
+            failures: 0,
+            retry_at: Timestamp::ZERO,
+            leaving: None,
+            shown: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one input and says what to do, in this order. `now` is monotonic; `certain` is what the lock says of its
+    /// lease at this very moment.
+    pub fn handle(&mut self, now: Timestamp, certain: bool, input: Input) -> Vec<Output> {
+        self.now = self.now.max(now);
+        self.take(input, certain);
+        self.save_if_due(certain);
+        self.leave_if_done();
+        let status = self.status();
+        if self.lease != Standing::Closed && self.shown != Some(status) {
+            self.shown = Some(status);
+            self.out.push(Output::Show(status));
+        }
+        mem::take(&mut self.out)
+    }
+
+    /// What the user should see.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self.lease {
+            Standing::Closed | Standing::Reading => Status::Opening,
+            Standing::Wanted(status) => status,
+            Standing::Refused => Status::Lost,
+            Standing::Torn(_) => Status::Conflict,
+            Standing::Held if self.failures > 0 => Status::Unsaved,
+            Standing::Held if self.save.is_some() || self.unsaved.is_some() => Status::Saving,
+            Standing::Held => Status::Saved,
+        }
+    }
+
+    /// Whether everything the application changed is stored.
+    #[must_use]
+    pub fn clean(&self) -> bool {
+        self.unsaved.is_none() && self.save.is_none()
+    }
+
+    /// The monotonic moment at which to bring [`Input::Timer`]. Replaces what was asked for before.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        let due = match (self.lease, self.save) {
+            (Standing::Held, None) => self.due_at(),
+            (Standing::Reading, _) if self.failures > 0 => Some(self.retry_at),
+            _ => None,
+        };
+        due.into_iter().chain(self.leaving).min()
+    }
+
+    fn take(&mut self, input: Input, certain: bool) {
+        match input {
+            Input::Open { stamp } if matches!(self.lease, Standing::Closed | Standing::Refused) => {
+                self.base = self.base.max(stamp);
+                self.want(Status::Opening);
+            }
+            Input::Changed => self.changed(),
+            Input::Flush => self.hurry(),
+            Input::Acquired if matches!(self.lease, Standing::Wanted(_)) => self.read(),
+            Input::Waiting => self.waiting(),
+            Input::Refused if self.lease != Standing::Closed => self.lease = Standing::Refused,
+            Input::Lost(loss) => self.lost(loss),
+            Input::Loaded { stamp } => self.loaded(stamp),
+            Input::LoadFailed if self.lease == Standing::Reading => self.failed(),
+            Input::TempWritten => self.temp_written(certain),
+            Input::Switched => self.switched(),
+            Input::TempFailed | Input::SwitchFailed => self.save_failed(),
+            Input::Heard { stamp } => self.heard(stamp),
+            Input::KeepMine => self.resolve(true),
+            Input::TakeTheirs => self.resolve(false),
+            Input::Timer
+                if self.lease == Standing::Reading && self.failures > 0 && self.retry_at <= self.now =>
+            {
+                self.retry_at = Timestamp::from_ms(u64::MAX);
+                self.out.push(Output::Load);
+            }
+            Input::Hide => {
+                self.hurry();
+                self.leaving = Some(self.now + LAST_SAVE_MAX);
+            }
+            Input::Show => self.leaving = None,
+            Input::Close if self.lease != Standing::Closed => {
+                self.lease = Standing::Closed;
+                self.shown = None;
+                self.out.push(Output::Release);
+            }
+            _ => {}
+        }
+    }
+
+    fn want(&mut self, status: Status) {
+        self.lease = Standing::Wanted(status);
+        self.out.push(Output::Acquire);
+    }
+
+    fn changed(&mut self) {
+        let now = self.now;
+        let changes = match &mut self.save {
+            Some(save) => &mut save.outdated,
+            None => &mut self.unsaved,
+        };
+        let since = changes.map_or(now, |changes| changes.since);
+        *changes = Some(Unsaved { since, last: now });
+    }
+
+    /// Makes what is unsaved due now.
+    fn hurry(&mut self) {
+        self.hurried = !self.clean();
+        if self.lease == Standing::Held {
+            self.retry_at = self.retry_at.min(self.now);
+        }
+    }
+
+    fn read(&mut self) {
+        self.lease = Standing::Reading;
+        self.failures = 0;
+        self.out.push(Output::Load);
+    }
+
+    fn waiting(&mut self) {
+        if let Standing::Wanted(status) = &mut self.lease {
+            *status = match status {
+                Status::TakenOver | Status::Lost => Status::TakenOver,
+                _ => Status::ReadOnly,
+            };
+        }
+    }
+
+    fn lost(&mut self, loss: Loss) {
+        if !self.holding() {
+            return;
+        }
+        self.failures = 0;
+        // A snapshot that is not in place yet will not be; one that is being put there may still arrive.
+        if self.save.is_some_and(|save| !save.switching) {
+            self.forget_save();
+        }
+        match loss {
+            // The lock asks again by itself when the page is back.
+            Loss::Hidden => self.lease = Standing::Wanted(Status::Lost),
+            Loss::Expired => self.want(Status::Lost),
+            Loss::TakenOver => self.want(Status::TakenOver),
+        }
+    }
+
+    fn loaded(&mut self, stamp: u64) {
+        let reading = self.lease == Standing::Reading;
+        if !reading && self.holding() {
+            return;
+        }
+        self.failures = 0;
+        self.retry_at = Timestamp::ZERO;
+        if stamp == self.base {
+            self.lease = if reading { Standing::Held } else { self.lease };
+        } else if self.clean() {
+            self.base = stamp;
+            self.out.push(Output::Adopt);
+            self.lease = if reading { Standing::Held } else { self.lease };
+        } else if reading {
+            self.lease = Standing::Torn(stamp);
+            self.out.push(Output::Conflict { stored: stamp });
+        }
+    }
+
+    fn resolve(&mut self, mine: bool) {
+        let Standing::Torn(stamp) = self.lease else { return };
+        self.lease = Standing::Held;
+        self.base = stamp;
+        if mine {
+            self.hurry();
+        } else {
+            (self.unsaved, self.save) = (None, None);
+            self.out.push(Output::Adopt);
+        }
+    }
+
+    /// A reader shows what the holder saved.
+    fn heard(&mut self, stamp: u64) {
+        let reader = matches!(self.lease, Standing::Wanted(_) | Standing::Refused);
+        if reader && stamp != self.base && self.clean() {
+            self.out.push(Output::Load);
+        }
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
+        let Unsaved { since, last } = self.unsaved?;
+        let quiet_at = if self.hurried { Timestamp::ZERO } else { (last + QUIET).min(since + PATIENCE) };
+        Some(quiet_at.max(self.retry_at))
+    }
+
+    fn save_if_due(&mut self, certain: bool) {
+        if self.lease != Standing::Held || self.save.is_some() || self.due_at().is_none_or(|at| at > self.now)
+        {
+            return;
+        }
+        if !certain {
+            self.retry_at = self.now + RECHECK;
+            return;
+        }
+        let stamp = self.base + 1;
+        self.unsaved = None;
+        self.hurried = false;
+        self.save = Some(Save { stamp, outdated: None, switching: false });
+        self.out.push(Output::WriteTemp { stamp });
+    }
+
+    fn temp_written(&mut self, certain: bool) {
+        let Some(save) = &mut self.save else { return };
+        if save.switching {
+            return;
+        }
+        if certain && self.lease == Standing::Held {
+            save.switching = true;
+            self.out.push(Output::Switch);
+        } else {
+            self.forget_save();
+            self.retry_at = self.now + RECHECK;
+        }
+    }
+
+    fn switched(&mut self) {
+        let Some(save) = self.save.take_if(|save| save.switching) else { return };
+        self.base = save.stamp;
+        self.unsaved = save.outdated;
+        self.hurried &= self.unsaved.is_some();
+        self.failures = 0;
+        self.retry_at = Timestamp::ZERO;
+        self.out.push(Output::Announce { stamp: save.stamp });
+    }
+
+    fn save_failed(&mut self) {
+        if self.save.is_some() {
+            self.forget_save();
+            if self.holding() {
+                self.failed();
+            }
+        }
+    }
+
+    fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = self.now + RETRY.delay(self.failures, 0.0).unwrap_or(RETRY.max_delay);
+    }
+
+    /// The snapshot will not be stored: its changes are unsaved again.
+    fn forget_save(&mut self) {
+        if let Some(save) = self.save.take() {
+            let last = save.outdated.map_or(self.now, |changes| changes.last);
+            self.unsaved = Some(Unsaved { since: self.now, last });
+        }
+    }
+
+    fn leave_if_done(&mut self) {
+        let Some(until) = self.leaving else { return };
+        let saving = self.lease == Standing::Held && !self.clean() && self.failures == 0;
+        if !saving || until <= self.now {
+            self.leaving = None;
+            self.out.push(Output::Yield);
+        }
+    }
+
+    fn holding(&self) -> bool {
+        matches!(self.lease, Standing::Reading | Standing::Held | Standing::Torn(_))
+    }
+}
+
+impl Default for AutoSave {
+    fn default() -> Self {
+        Self::new()
+    }
+}
