@@ -5,6 +5,7 @@
 //! - [`kv`]: keys with a time to live ([`Store::kv`])
 //! - [`queue`]: keyed work at a shared pace ([`Store::queues`])
 //! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
+//! - [`shelf`]: scanned books, their covers, and saved searches ([`Store::shelf`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
 //!
@@ -20,6 +21,7 @@
 pub mod kv;
 pub mod queue;
 pub mod schedule;
+pub mod shelf;
 
 mod clock;
 mod error;
@@ -35,6 +37,7 @@ use self::kv::Kv;
 use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
+use self::shelf::Shelf;
 
 /// An open store. Clones share it.
 #[derive(Clone)]
@@ -115,6 +118,15 @@ impl Store {
         match &self.engine {
             Engine::Sqlite(engine) => Arc::new(sqlite::SqliteSchedule::new(engine.clone())),
             Engine::Postgres(engine) => Arc::new(postgres::PostgresSchedule::new(engine.clone())),
+        }
+    }
+
+    /// Scanned books, their covers, and saved searches.
+    #[must_use]
+    pub fn shelf(&self) -> Arc<dyn Shelf> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteShelf::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresShelf::new(engine.clone())),
         }
     }
 

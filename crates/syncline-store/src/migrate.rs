@@ -35,6 +35,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0003_queue.sql"),
         postgres: include_str!("../migrations/postgres/0003_queue.sql"),
     },
+    Migration {
+        version: 4,
+        name: "shelf",
+        sqlite: include_str!("../migrations/sqlite/0004_shelf.sql"),
+        postgres: include_str!("../migrations/postgres/0004_shelf.sql"),
+    },
 ];
 
 /// The version this program brings a schema to.

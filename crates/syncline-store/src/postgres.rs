@@ -22,6 +22,7 @@ mod pooler;
 mod queue;
 mod schedule;
 mod session;
+mod shelf;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(crate) use self::kv::PostgresKv;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
 use self::session::{Session, Statement};
+pub(crate) use self::shelf::PostgresShelf;
 
 /// Connections one node opens at most.
 const CONNECTIONS: u32 = 10;

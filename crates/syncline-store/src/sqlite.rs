@@ -13,6 +13,7 @@
 mod kv;
 mod queue;
 mod schedule;
+mod shelf;
 mod writer;
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -36,6 +37,7 @@ use crate::{Error, migrate};
 pub(crate) use self::kv::SqliteKv;
 pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
+pub(crate) use self::shelf::SqliteShelf;
 use self::writer::{Work, Writer};
 
 /// How long one process waits for another's transaction.
