@@ -14,6 +14,7 @@ mod template;
 
 pub use jobs::{Call, Input, Job, Run};
 pub use problem::{Error, Place, Problem};
+pub(crate) use queues::FAILURE_ATTEMPTS;
 pub use queues::{Api, Queue, Statuses};
 pub use settings::{Limits, Log, LogFormat, Viewer};
 pub use shelf::Shelf;

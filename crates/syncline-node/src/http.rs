@@ -18,10 +18,13 @@ mod jobs;
 mod kv;
 mod openapi;
 mod pages;
+mod queues;
+mod shelf;
 mod viewer;
 
 pub use error::Error;
 pub(crate) use events::Streams;
+pub(crate) use pages::Policies;
 pub use pages::has_browser_package;
 
 use std::sync::Arc;
@@ -85,6 +88,18 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(jobs::run))
         .routes(routes!(gallery::list))
         .routes(routes!(gallery::file))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::one, queues::enqueue))
+        .routes(routes!(queues::result))
+        .routes(routes!(queues::keys))
+        .routes(routes!(queues::remove))
+        .routes(routes!(queues::revive))
+        .routes(routes!(shelf::scan))
+        .routes(routes!(shelf::books))
+        .routes(routes!(shelf::book, shelf::remove))
+        .routes(routes!(shelf::save_search))
+        .routes(routes!(shelf::searches))
+        .routes(routes!(shelf::collection, shelf::change_search, shelf::remove_search))
         .routes(routes!(kv::list))
         .routes(routes!(kv::read, kv::write, kv::remove))
         .split_for_parts();

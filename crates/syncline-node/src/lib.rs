@@ -8,6 +8,8 @@
 //! - [`schedule`]: jobs that run while somebody watches
 //! - [`gallery`]: the pictures that the built-in job makes
 //! - [`demo`]: stand-ins for the book APIs, to try and to test
+//! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
+//! - [`shelf`]: the bookshelf: six queues, from a scanned ISBN to a book with its cover
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
@@ -22,13 +24,16 @@ pub mod http;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod queue;
 pub mod schedule;
 pub mod secret;
 pub mod server;
+pub mod shelf;
 pub mod viewer;
 
 mod address;
 mod clock;
+mod outbound;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};

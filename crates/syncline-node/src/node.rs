@@ -25,8 +25,10 @@ use crate::http::guard::Guard;
 use crate::http::metrics::Routes;
 use crate::http::{self, Streams};
 use crate::metrics::Registry;
+use crate::queue::{self, Queues};
 use crate::schedule::{Scheduler, Surroundings};
 use crate::server;
+use crate::shelf::{self, Shelf};
 use crate::viewer::Viewers;
 
 /// How often recorded durations are sorted into classes.
@@ -106,6 +108,10 @@ pub struct Context {
     pub scheduler: Scheduler,
     /// What the built-in job painted.
     pub gallery: Gallery,
+    /// Keyed work at a pace.
+    pub queues: Queues,
+    /// The bookshelf, if this node has one.
+    pub shelf: Option<Shelf>,
     /// What happens.
     pub events: Bus,
     /// What is counted.
@@ -117,6 +123,7 @@ pub struct Context {
     pub(crate) streams: Streams,
     pub(crate) routes: Routes,
     pub(crate) openapi: Bytes,
+    pub(crate) policies: http::Policies,
     kv_errors: Counter,
 }
 
@@ -140,6 +147,7 @@ impl Context {
             events: events.clone(),
             metrics: registry.clone(),
         };
+        let (queues, shelf) = queues(&config, &store, &events, &registry);
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
         let (openapi, routes) = http::description(&registry);
         Arc::new(Context {
@@ -147,9 +155,12 @@ impl Context {
             guard: Guard::new(&config, address),
             streams: Streams::new(config.limits.event_streams, &registry),
             kv_errors: registry.store_errors("kv"),
+            policies: http::Policies::new(&config.shelf.cover_origins()),
             scheduler: Scheduler::new(&config.jobs, &around),
             viewer,
             gallery,
+            queues,
+            shelf,
             stop: CancellationToken::new(),
             config,
             node,
@@ -170,6 +181,20 @@ impl Context {
             }
         })
     }
+}
+
+/// The queues of a node, and the shelf on top of them.
+fn queues(config: &Config, store: &Store, events: &Bus, registry: &Registry) -> (Queues, Option<Shelf>) {
+    let mut specs: Vec<_> = config.queues.iter().filter_map(queue::declared).collect();
+    if config.shelf.enabled {
+        specs.extend(shelf::specs(&config.shelf, &config.queues));
+    }
+    let queues = Queues::new(store.queues(), specs, events, registry);
+    let shelf = config
+        .shelf
+        .enabled
+        .then(|| Shelf::new(&config.shelf, store.shelf(), queues.clone(), events.clone()));
+    (queues, shelf)
 }
 
 /// Starts nodes.
@@ -201,6 +226,9 @@ impl Node {
         let viewer_halt = halt.clone();
         workers.spawn(async move { viewer.run(viewer_halt).await });
         context.scheduler.start(&halt, &workers);
+        let works = context.shelf.as_ref().map(Shelf::works).unwrap_or_default();
+        context.queues.start(works, &context.config.queues, &halt, &workers);
+        context.shelf.iter().for_each(|shelf| shelf.start(&halt, &workers));
         workers.spawn(keep_house(Arc::clone(&context), halt.clone()));
         workers.close();
         let app = app(&context);

@@ -97,7 +97,7 @@ pub enum AskError {
 impl Scheduler {
     /// A lane for each job. Nothing runs before [`Scheduler::start`].
     pub fn new(jobs: &[Job], around: &Surroundings) -> Scheduler {
-        let tools = work::Tools { client: call::client(), gallery: around.gallery.clone() };
+        let tools = work::Tools { client: crate::outbound::client(), gallery: around.gallery.clone() };
         let seats = jobs.iter().map(|job| {
             let (asked, waiting) = mpsc::channel(ASKED_MAX);
             Seat { lane: Arc::new(Lane::new(job.clone(), around.clone(), tools.clone(), waiting)), asked }

@@ -91,7 +91,7 @@ fn fmt_api(f: &mut fmt::Formatter<'_>, api: &Api) -> fmt::Result {
         setting(f, "body", body.as_str())?;
     }
     setting(f, "success", api.success.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    setting(f, "retry_failures", api.retry_failures)?;
+    setting(f, "failure_attempts", i64::from(api.failure_attempts))?;
     setting(f, "result_max_bytes", api.result_max_bytes as i64)
 }
 

@@ -27,6 +27,9 @@ const RESULT_MAX_BYTES: u64 = 1024 * 1024;
 /// Most attempts at one key.
 const ATTEMPTS_MAX: u64 = 1_000;
 
+/// Attempts at a key whose calls fail and may do better, unless said otherwise.
+pub(crate) const FAILURE_ATTEMPTS: u32 = 3;
+
 /// The pace of a queue that says nothing of it: once a second, one at a time.
 const USUAL: Settings = Settings::new(1, Duration::from_secs(1), Duration::from_secs(1));
 
@@ -54,8 +57,8 @@ pub struct Api {
     pub body: Option<(String, Escape)>,
     /// Which answers are results.
     pub success: Vec<Statuses>,
-    /// Whether a call that failed for another reason than 429 is worth another attempt.
-    pub retry_failures: bool,
+    /// Attempts at a key whose calls fail for another reason than 429 and may do better: it ends with an empty result then.
+    pub failure_attempts: u32,
     /// Longest answer that is kept.
     pub result_max_bytes: usize,
 }
@@ -140,7 +143,8 @@ fn queue(section: &Section<'_>, name: Option<&Found<&str>>) -> Option<Queue> {
     let settings = pace(section, preset.map_or(USUAL, presets::Preset::settings));
     let api = match preset {
         Some(_) => {
-            for key in ["url", "method", "headers", "body", "success", "retry_failures", "result_max_bytes"] {
+            for key in ["url", "method", "headers", "body", "success", "failure_attempts", "result_max_bytes"]
+            {
                 section.forbid(
                     key,
                     "this is one of the bookshelf's own queues, of which only the pace can be set",
@@ -217,7 +221,8 @@ fn api(section: &Section<'_>) -> Option<Api> {
     let success = section.texts("success").unwrap_or_default();
     let success = super::settings::checked(section, &success, Statuses::parse);
     let success = if success.is_empty() { vec![Statuses::OK] } else { success };
-    let retry_failures = section.boolean("retry_failures").unwrap_or(false);
+    let failure_attempts = section.integer("failure_attempts", 1..=ATTEMPTS_MAX);
+    let failure_attempts = failure_attempts.map_or(FAILURE_ATTEMPTS, |attempts| attempts as u32);
     let result_bytes = section.integer("result_max_bytes", 1..=RESULT_MAX_BYTES).unwrap_or(RESULT_BYTES);
     let (url, method) = (url?, method?);
     if !url.has_key() && !body.as_ref().is_some_and(|(body, _)| template::has_key(body)) {
@@ -226,5 +231,5 @@ fn api(section: &Section<'_>) -> Option<Api> {
         return None;
     }
     let result_max_bytes = usize::try_from(result_bytes).unwrap_or(usize::MAX);
-    Some(Api { url, method, headers, body, success, retry_failures, result_max_bytes })
+    Some(Api { url, method, headers, body, success, failure_attempts, result_max_bytes })
 }

@@ -3,17 +3,41 @@
 //! Open to everybody: they hold no data. Everything has an `ETag` and is asked for again by name, so that a new version
 //! shows at the next visit.
 
-use axum::extract::{Path, Request};
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use super::Error;
+use crate::Context;
 
-/// Scripts, styles and connections of our own and nothing else; WASM may be compiled.
-pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
-     style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; \
-     base-uri 'none'; form-action 'self'";
+/// The page that shows covers from elsewhere.
+const SHELF: &str = "/shelf";
+
+/// What pages may load.
+pub(crate) struct Policies {
+    usual: HeaderValue,
+    shelf: HeaderValue,
+}
+
+impl Policies {
+    /// Scripts, styles, pictures and connections of our own and nothing else; WASM may be compiled. On the shelf pictures
+    /// may also come from `cover_origins`.
+    pub(crate) fn new(cover_origins: &[String]) -> Policies {
+        let policy = |origins: &[String]| {
+            let pictures: String = origins.iter().map(|origin| format!(" {origin}")).collect();
+            let policy = format!(
+                "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
+                 img-src 'self' data: blob:{pictures}; connect-src 'self'; worker-src 'self'; \
+                 frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+            );
+            HeaderValue::from_str(&policy).expect("origins are plain ASCII")
+        };
+        Policies { usual: policy(&[]), shelf: policy(cover_origins) }
+    }
+}
 
 /// Pages by path.
 const PAGES: [(&str, &str); 7] = [
@@ -23,7 +47,7 @@ const PAGES: [(&str, &str); 7] = [
     ("/state", "state.html"),
     ("/project", "project.html"),
     ("/calls", "calls.html"),
-    ("/shelf", "shelf.html"),
+    (SHELF, "shelf.html"),
 ];
 
 #[derive(RustEmbed)]
@@ -46,33 +70,42 @@ pub(crate) fn is_static(path: &str) -> bool {
 
 /// A page of the dashboard.
 #[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html")))]
-pub(crate) async fn page(request: Request) -> Result<Response, Error> {
+pub(crate) async fn page(State(context): State<Arc<Context>>, request: Request) -> Result<Response, Error> {
+    let Policies { usual, shelf } = &context.policies;
     let path = request.uri().path();
     let file = PAGES
         .iter()
         .find(|(page, _)| *page == path)
         .and_then(|(_, name)| Pages::get(name).map(|file| (name, file)));
     let (name, file) = file.ok_or_else(|| Error::missing("this page was not built into the node"))?;
-    Ok(respond(name, &file, request.headers()))
+    Ok(respond(name, &file, request.headers(), if path == SHELF { shelf } else { usual }))
 }
 
 /// A file the pages use.
 #[utoipa::path(get, path = "/assets/{*path}", tag = "pages", params(("path" = String, Path)),
     responses((status = 200), (status = 304, description = "Unchanged"), (status = 404)))]
-pub(crate) async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
+pub(crate) async fn asset(
+    State(context): State<Arc<Context>>,
+    Path(path): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
     let name = format!("assets/{path}");
     let file = Pages::get(&name).ok_or_else(|| Error::missing("there is no such asset"))?;
-    Ok(respond(&name, &file, &headers))
+    Ok(respond(&name, &file, &headers, &context.policies.usual))
 }
 
 /// A file of the browser package.
 #[utoipa::path(get, path = "/pkg/{*path}", tag = "pages", params(("path" = String, Path)),
     responses((status = 200), (status = 304, description = "Unchanged"), (status = 404)))]
-pub(crate) async fn package(Path(path): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
+pub(crate) async fn package(
+    State(context): State<Arc<Context>>,
+    Path(path): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
     let missing =
         || Error::missing("there is no such file in the browser package: run `cargo xtask wasm` to build it");
     let file = Package::get(&path).ok_or_else(missing)?;
-    Ok(respond(&path, &file, &headers))
+    Ok(respond(&path, &file, &headers, &context.policies.usual))
 }
 
 /// The paths of all pages but the first, which stands for them in the description of the API.
@@ -80,7 +113,7 @@ pub(crate) fn further_paths() -> impl Iterator<Item = &'static str> {
     PAGES.iter().skip(1).map(|(path, _)| *path)
 }
 
-fn respond(name: &str, file: &EmbeddedFile, headers: &HeaderMap) -> Response {
+fn respond(name: &str, file: &EmbeddedFile, headers: &HeaderMap, policy: &HeaderValue) -> Response {
     let etag = etag(&file.metadata.sha256_hash());
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| {
         let mut listed = known.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -94,7 +127,7 @@ fn respond(name: &str, file: &EmbeddedFile, headers: &HeaderMap) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
     headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     headers.insert(header::ETAG, etag);
     response

@@ -3,31 +3,14 @@
 //! One request an attempt. Success is a 2xx answer and nothing less: redirects are not followed, because a redirected
 //! POST turns into a GET that does nothing. The answer's beginning is kept for the history, the rest is not read.
 
-use std::time::Duration;
-
 use futures::StreamExt as _;
-use reqwest::redirect;
 
 use super::work::{Done, Failure, Occasion, beginning};
 use crate::config::Call;
+use crate::outbound::plain;
 
 /// How much of an answer is read for the history.
 const ANSWER_MAX_BYTES: usize = 4 * 1024;
-
-/// How long a connection may take to come about, within the attempt's own time-out.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A client for all calls of a node: connections to the same address are shared.
-pub(super) fn client() -> reqwest::Client {
-    // Whoever was first chose the same one.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    reqwest::Client::builder()
-        .redirect(redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!("syncline/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .expect("a client with these settings can always be built")
-}
 
 /// Makes the call once.
 pub(super) async fn make(
@@ -69,25 +52,4 @@ async fn opening(response: reqwest::Response) -> String {
         }
     }
     String::from_utf8_lossy(&read).into_owned()
-}
-
-/// What went wrong without the address, whose query may hold a credential.
-fn plain(error: &reqwest::Error) -> String {
-    let kind = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the call failed"
-    };
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    // The outermost message repeats the address; the innermost is the reason alone.
-    if std::ptr::addr_eq(cause, std::ptr::from_ref(error)) {
-        kind.to_owned()
-    } else {
-        format!("{kind}: {cause}")
-    }
 }

@@ -7,6 +7,8 @@ mod events;
 mod guard;
 mod kv;
 mod pages;
+mod queues;
 mod routes;
+mod shelf;
 mod viewer;
 mod world;

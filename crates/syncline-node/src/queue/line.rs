@@ -1,0 +1,238 @@
+//! One queue of this node: its name, its rules, and how it is, for people.
+//!
+//! The rate and the time left are measured from the store's totals, so they are those of all nodes together.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde::Serialize;
+use syncline_core::queue::{Breaker, Counts, Meter, PauseReason, Settled, Why};
+use syncline_core::time::Timestamp;
+use syncline_store::queue::{Queues, Rules, Status};
+use utoipa::ToSchema;
+
+use super::meters::Meters;
+use super::{Check, Error, Spec, rules};
+use crate::clock;
+use crate::events::Bus;
+use crate::metrics::Registry;
+
+/// Most keys that count one by one when many have ended since the last look: beyond it the rate is high anyway.
+const COUNTED_MAX: u64 = 10_000;
+
+/// A queue.
+pub(super) struct Line {
+    name: String,
+    url: Option<String>,
+    check: Check,
+    pub(super) rules: Rules,
+    pub(super) store: Arc<dyn Queues>,
+    pub(super) meters: Meters,
+    events: Bus,
+    measured: Mutex<Option<Measured>>,
+}
+
+/// What the rate is measured from.
+struct Measured {
+    meter: Meter,
+    ended: u64,
+}
+
+/// How a queue is.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct StatusView {
+    /// Its name.
+    pub name: String,
+    /// Where its calls go, without what may be secret; absent for queues whose work is not a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Keys worked on at once.
+    pub concurrency: u32,
+    /// Least time from the end of a call to the next.
+    pub interval_ms: u64,
+    /// When a key that met a 429 comes back.
+    pub retry_delay_ms: u64,
+    /// How many keys are where.
+    pub counts: CountsView,
+    /// Keys ever ended with a result, those forgotten since included.
+    pub done_total: u64,
+    /// Keys ever ended without one.
+    pub failed_total: u64,
+    /// Keys ended a second, of late, on all nodes.
+    pub rate_per_sec: f64,
+    /// Time until the last key ends at this rate; `null` when there is no telling.
+    pub left_ms: Option<u64>,
+    /// When the next call starts, in milliseconds since 1970; `null` if none waits or that depends on another call.
+    pub next_call_at: Option<u64>,
+    /// When the next retry is due, in milliseconds since 1970.
+    pub next_retry_at: Option<u64>,
+    /// Until when nobody calls.
+    pub paused: Option<PausedView>,
+    /// `closed` while the API is well, `open` while it is left alone, `probing` while one call finds out.
+    pub breaker: &'static str,
+    /// What the next key waits for: `interval`, `busy`, `probing`, `paused`, or nothing.
+    pub waits_for: Option<&'static str>,
+}
+
+/// How many keys are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CountsView {
+    /// In line.
+    pub waiting: usize,
+    /// Being worked on.
+    pub running: usize,
+    /// To come back.
+    pub retrying: usize,
+    /// With a result.
+    pub done: usize,
+    /// With an empty result.
+    pub failed: usize,
+    /// Given up.
+    pub dead: usize,
+}
+
+/// A time in which nobody calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PausedView {
+    /// Its end, in milliseconds since 1970.
+    pub until: u64,
+    /// `retry-after`: the API asked for it; `breaker`: the API keeps failing.
+    pub reason: &'static str,
+}
+
+/// A key that ended, for whoever listens.
+#[derive(Serialize)]
+struct ResultEvent<'a> {
+    queue: &'a str,
+    key: &'a str,
+    state: &'static str,
+}
+
+impl Line {
+    pub(super) fn new(spec: Spec, store: Arc<dyn Queues>, events: Bus, registry: &Registry) -> Line {
+        Line {
+            meters: Meters::new(registry, &spec.name),
+            rules: rules(spec.settings, spec.results_max),
+            name: spec.name,
+            url: spec.url,
+            check: spec.check,
+            store,
+            events,
+            measured: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key a text stands for.
+    pub(super) fn key(&self, text: &str) -> Result<String, Error> {
+        (self.check)(text).map_err(|reason| {
+            let key = text.chars().take(100).collect();
+            Error::Key { key, queue: self.name.clone(), reason }
+        })
+    }
+
+    /// How it is now.
+    pub(super) async fn view(&self) -> Result<StatusView, syncline_store::Error> {
+        let status = self.store.status(&self.name, &self.rules).await?;
+        self.meters.show(&status);
+        Ok(self.shown(&status))
+    }
+
+    /// Tells everybody how it is.
+    pub(super) fn publish(&self, view: &StatusView) {
+        self.events.publish("queue", view);
+    }
+
+    /// Counts and tells what became of a key.
+    pub(super) fn ended(&self, key: &str, settled: Settled) {
+        let state = match settled {
+            Settled::Done => "done",
+            Settled::Failed => "failed",
+            Settled::Dead => "dead",
+            Settled::Retrying { .. } => "retrying",
+            Settled::Waiting | Settled::Again => return,
+        };
+        match settled {
+            Settled::Done => self.meters.done.increment(1),
+            Settled::Failed | Settled::Dead => self.meters.failed.increment(1),
+            _ => {}
+        }
+        self.announce(key, state);
+    }
+
+    pub(super) fn announce(&self, key: &str, state: &'static str) {
+        self.events.publish("queue.result", &ResultEvent { queue: &self.name, key, state });
+    }
+
+    fn shown(&self, status: &Status) -> StatusView {
+        let (rate_per_sec, left_ms) = self.measure(status);
+        let settings = &self.rules.settings;
+        let Counts { waiting, running, retrying, done, failed, dead } = status.counts;
+        let (now, wall) = (Instant::now(), clock::wall());
+        let at = |instant: Instant| (wall + instant.saturating_duration_since(now)).as_ms();
+        StatusView {
+            name: self.name.clone(),
+            url: self.url.clone(),
+            concurrency: settings.concurrency,
+            interval_ms: whole_ms(settings.interval),
+            retry_delay_ms: whole_ms(settings.retry_delay),
+            counts: CountsView { waiting, running, retrying, done, failed, dead },
+            done_total: status.done_total,
+            failed_total: status.failed_total,
+            rate_per_sec: (rate_per_sec * 1_000.0).round() / 1_000.0,
+            left_ms,
+            next_call_at: status.next_call_at.map(at),
+            next_retry_at: status.next_retry_at.map(at),
+            paused: status
+                .paused
+                .map(|(until, reason)| PausedView { until: at(until), reason: reason_word(reason) }),
+            breaker: match status.breaker {
+                Breaker::Closed { .. } => "closed",
+                Breaker::Open { .. } => "open",
+                Breaker::HalfOpen { .. } => "probing",
+            },
+            waits_for: status.waits_for.map(|why| match why {
+                Why::Interval => "interval",
+                Why::Busy => "busy",
+                Why::Probing => "probing",
+                Why::Paused(_) => "paused",
+            }),
+        }
+    }
+
+    /// Keys a second, and the time left.
+    fn measure(&self, status: &Status) -> (f64, Option<u64>) {
+        let now = clock::now();
+        let ended = status.done_total.saturating_add(status.failed_total);
+        let mut measured = self.measured();
+        let measured = measured.get_or_insert_with(|| Measured { meter: new_meter(now), ended });
+        for _ in 0..ended.saturating_sub(measured.ended).min(COUNTED_MAX) {
+            measured.meter.done(now);
+        }
+        measured.ended = ended;
+        let progress = measured.meter.progress(now, status.counts);
+        (progress.rate_per_s, progress.time_left.map(whole_ms))
+    }
+
+    fn measured(&self) -> MutexGuard<'_, Option<Measured>> {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn new_meter(now: Timestamp) -> Meter {
+    Meter::new(now, Counts::default())
+}
+
+fn reason_word(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::RetryAfter => "retry-after",
+        PauseReason::Breaker => "breaker",
+    }
+}
+
+fn whole_ms(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

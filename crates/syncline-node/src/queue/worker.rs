@@ -1,0 +1,254 @@
+//! One queue's worker in this process: claim what the pace allows, do it, settle what came of it.
+//!
+//! ```text
+//!   ┌─▶ claim ─▶ a task for each run ─▶ wait for: an end, a change, the time to look, the stop ─┐
+//!   │                                                                                          │
+//!   └───────────────────────── settle all that ended, together ◀───────────────────────────────┘
+//! ```
+//!
+//! Guarantees: a run that is late to start is not made; one that does not end in time is ended or, if it waits for other
+//! queues, renewed; an answer is settled until the store has taken it; nothing that a work does, a panic included,
+//! stops the queue. On stop calls under way get some seconds to end, and what is left is given back.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use syncline_core::queue::Answer;
+use syncline_store::queue::{Claimed, Run};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::line::Line;
+use super::{Task, Work};
+
+/// A queue with nothing to do is looked at this often, whatever was heard.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// How long calls under way may take to end when the node stops.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// How long to wait before asking a store again that did not answer: at first, and at most.
+const STORE_PAUSE: Duration = Duration::from_millis(200);
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A run that has ended.
+type Answered = (u64, Answer<String>);
+
+/// Works on `line` until told to stop.
+pub(super) async fn live(line: Arc<Line>, work: Arc<dyn Work>, stop: CancellationToken) {
+    let changes = match line.store.changes(line.name()) {
+        Ok(changes) => changes,
+        Err(error) => {
+            return tracing::error!(queue = line.name(), %error, "a queue cannot be worked on");
+        }
+    };
+    let give_up = CancellationToken::new();
+    let runs = JoinSet::new();
+    let mut worker = Worker { line, work, changes, runs, stop, give_up, store_pause: STORE_PAUSE };
+    while !worker.stop.is_cancelled() {
+        let look_at = worker.claim().await;
+        worker.wait(look_at).await;
+    }
+    worker.end().await;
+}
+
+struct Worker {
+    line: Arc<Line>,
+    work: Arc<dyn Work>,
+    changes: watch::Receiver<u64>,
+    runs: JoinSet<Answered>,
+    stop: CancellationToken,
+    /// Cancelled when what still runs is to be given back.
+    give_up: CancellationToken,
+    store_pause: Duration,
+}
+
+impl Worker {
+    /// Takes what may be worked on, and tells when to ask again.
+    async fn claim(&mut self) -> Instant {
+        // Whatever changes from here on is news.
+        self.changes.mark_unchanged();
+        let usual = Instant::now() + LOOK_AGAIN;
+        let free = (self.line.rules.settings.concurrency as usize).saturating_sub(self.runs.len());
+        if free == 0 {
+            return usual;
+        }
+        match self.line.store.claim(self.line.name(), &self.line.rules, free).await {
+            Ok(Claimed { runs, lost, look_at, .. }) => {
+                self.store_pause = STORE_PAUSE;
+                for ended in lost {
+                    tracing::warn!(queue = self.line.name(), key = ended.key, "a run was lost with its node");
+                    self.line.ended(&ended.key, ended.settled);
+                }
+                for run in runs {
+                    let (line, work) = (Arc::clone(&self.line), Arc::clone(&self.work));
+                    self.runs.spawn(perform(line, work, run, self.give_up.clone()));
+                }
+                look_at.map_or(usual, |look_at| look_at.min(usual))
+            }
+            Err(error) => {
+                self.line.meters.store_errors.increment(1);
+                tracing::warn!(queue = self.line.name(), %error, "the store did not answer a queue");
+                Instant::now() + self.next_store_pause()
+            }
+        }
+    }
+
+    /// Waits until there is a reason to claim again, and settles what ended meanwhile.
+    async fn wait(&mut self, look_at: Instant) {
+        let mut answers = Vec::new();
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = tokio::time::sleep_until(look_at.into()) => {}
+            changed = self.changes.changed() => {
+                if changed.is_err() {
+                    // The store is closed: nothing will change any more, and claims say so.
+                    tokio::time::sleep(STORE_PAUSE_MAX).await;
+                }
+            }
+            Some(ended) = self.runs.join_next() => answers.extend(ended.ok()),
+        }
+        self.settle(answers).await;
+    }
+
+    /// Settles `answers` and all that are there by now, until the store has taken them.
+    async fn settle(&mut self, mut answers: Vec<Answered>) {
+        loop {
+            while let Some(ended) = self.runs.try_join_next() {
+                answers.extend(ended.ok());
+            }
+            if answers.is_empty() {
+                return;
+            }
+            match self.line.store.settle(self.line.name(), &self.line.rules, answers.clone()).await {
+                Ok(ended) => {
+                    self.store_pause = STORE_PAUSE;
+                    ended.iter().for_each(|ended| self.line.ended(&ended.key, ended.settled));
+                    return;
+                }
+                Err(error) => {
+                    self.line.meters.store_errors.increment(1);
+                    tracing::error!(queue = self.line.name(), %error, "results could not be stored yet");
+                    let pause = self.next_store_pause();
+                    if self.stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets calls end and gives back the rest: its keys are first in line again, for whichever node is there.
+    async fn end(mut self) {
+        let mut answers = Vec::new();
+        // Others' results may take long to come, and the next node can wait for them as well.
+        let grace = if self.work.is_step() { Duration::ZERO } else { STOP_GRACE };
+        let give_up = self.give_up.clone();
+        let patience = async {
+            tokio::time::sleep(grace).await;
+            give_up.cancel();
+            std::future::pending::<()>().await;
+        };
+        let ends = async {
+            while let Some(ended) = self.runs.join_next().await {
+                answers.extend(ended.ok());
+            }
+        };
+        tokio::select! { () = ends => {}, () = patience => {} }
+        if answers.is_empty() {
+            return;
+        }
+        let settled = self.line.store.settle(self.line.name(), &self.line.rules, answers);
+        match tokio::time::timeout(STOP_GRACE, settled).await {
+            Ok(Ok(ended)) => ended.iter().for_each(|ended| self.line.ended(&ended.key, ended.settled)),
+            Ok(Err(error)) => {
+                tracing::error!(queue = self.line.name(), %error, "results could not be stored; their keys run again");
+            }
+            Err(_) => {
+                tracing::error!(
+                    queue = self.line.name(),
+                    "results could not be stored; their keys run again"
+                );
+            }
+        }
+    }
+
+    fn next_store_pause(&mut self) -> Duration {
+        let pause = self.store_pause;
+        self.store_pause = (pause * 2).min(STORE_PAUSE_MAX);
+        pause
+    }
+}
+
+/// Does what a run is for, within its time.
+async fn perform(line: Arc<Line>, work: Arc<dyn Work>, run: Run, give_up: CancellationToken) -> Answered {
+    if Instant::now() > run.start_by {
+        return (run.call, Answer::NotMade);
+    }
+    let task = Task { key: run.key.clone(), calls: line.meters.calls.clone() };
+    let answer = tokio::select! {
+        done = AssertUnwindSafe(work.run(&task)).catch_unwind() => done.unwrap_or_else(|_| {
+            tracing::error!(queue = line.name(), key = run.key, "the work of a queue panicked");
+            Answer::Broken { reason: "the work failed inside the node".to_owned(), retry: true }
+        }),
+        answer = out_of_time(&line, &*work, &run) => answer,
+        () = give_up.cancelled() => Answer::NotMade,
+    };
+    let answer = match answer {
+        Answer::Broken { reason, .. } if run.attempt >= work.failure_attempts() => {
+            Answer::Broken { reason, retry: false }
+        }
+        other => other,
+    };
+    let (queue, key, attempt) = (line.name(), &run.key, run.attempt);
+    match &answer {
+        Answer::Refused { reason } | Answer::Broken { reason, .. } => {
+            tracing::warn!(queue, key, attempt, reason, "a key got no result");
+        }
+        Answer::Throttled { retry_after } => {
+            let retry_after_sec = retry_after.map(|wait| wait.as_secs());
+            tracing::warn!(queue, key, attempt, retry_after_sec, "the API says that we ask too fast");
+        }
+        Answer::Done(_) | Answer::NotMade => {}
+    }
+    (run.call, answer)
+}
+
+/// Ends when a run has no more time, which for a step is when it cannot be renewed any more.
+async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> {
+    let timeout = line.rules.settings.call_timeout;
+    if !work.is_step() {
+        tokio::time::sleep_until(run.deadline.into()).await;
+        let reason = format!("no answer within {} s", timeout.as_secs_f64());
+        return Answer::Broken { reason, retry: true };
+    }
+    let mut deadline = run.deadline;
+    let mut next = deadline.checked_sub(timeout / 2).unwrap_or(deadline);
+    loop {
+        tokio::time::sleep_until(next.into()).await;
+        match line
+            .store
+            .renew(line.name(), &line.rules, &[run.call])
+            .await
+            .map(|renewed| renewed.first().copied())
+        {
+            Ok(Some(Some(renewed))) => {
+                deadline = renewed;
+                next = deadline.checked_sub(timeout / 2).unwrap_or(deadline);
+            }
+            // Somebody took it for lost, and may be at it.
+            Ok(_) => return Answer::NotMade,
+            Err(error) => {
+                line.meters.store_errors.increment(1);
+                tracing::warn!(queue = line.name(), %error, "a run could not be renewed yet");
+                next = Instant::now() + STORE_PAUSE;
+                if next >= deadline {
+                    return Answer::NotMade;
+                }
+            }
+        }
+    }
+}

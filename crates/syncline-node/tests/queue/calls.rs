@@ -1,0 +1,223 @@
+//! Declared queues: what is called, what is kept, and what each kind of answer does.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, Said};
+use crate::world::{World, until};
+
+const FAST: &str = "interval_ms = 20\nretry_delay_ms = 50";
+
+async fn world(api: &Api, lines: &str) -> (World, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("[shelf]\nenabled = false\n{}", api.queue("words", lines));
+    (World::start(folder.path(), None, &file, &[]).await, folder)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_23_a_declared_api_is_called_once_for_each_key_and_its_answers_are_the_results() {
+    let api = Api::start(|path, _| match path {
+        "/text" => Said::new(200, "plain").with("content-type", "text/plain"),
+        "/list" => Said::new(200, "[1]"),
+        _ => Said::new(200, &json!({ "path": path }).to_string()),
+    })
+    .await;
+    let lines = format!(
+        "{FAST}\nmethod = \"POST\"\nheaders = {{ x-token = \"canary\" }}\nbody = '{{\"q\":\"{{key}}\"}}'"
+    );
+    let (world, _folder) = world(&api, &lines).await;
+    world.enqueue("words", "new", &["a", "b/ü\"", "text", "list", "a"]).await;
+    for (key, result) in [
+        ("a", json!({ "path": "/a" })),
+        ("b%2F%C3%BC%22", json!({ "path": "/b%2F%C3%BC%22" })),
+        ("text", json!("plain")),
+        ("list", json!([1])),
+    ] {
+        let known = world.ended("words", key).await;
+        assert_eq!(
+            (&known["state"], &known["result"], &known["attempts"]),
+            (&json!("done"), &result, &json!(1))
+        );
+    }
+    let calls = api.calls();
+    assert_eq!(calls.len(), 4, "{calls:?}");
+    assert_eq!(serde_json::from_str::<Value>(&calls[1].body).unwrap(), json!({ "q": "b/ü\"" }));
+    let header = |name: &str| calls[0].headers[name].to_str().unwrap().to_owned();
+    assert!(header("user-agent").starts_with("syncline/"), "{}", header("user-agent"));
+    assert_eq!((header("x-token").as_str(), header("content-type").as_str()), ("canary", "application/json"));
+    assert!(api.smallest_gap() >= Duration::from_millis(20), "{:?}", api.smallest_gap());
+    let metrics = world.text("/metrics").await;
+    assert!(metrics.contains("syncline_queue_calls_total{queue=\"words\",status=\"2xx\"} 4"), "{metrics}");
+    assert!(metrics.contains("syncline_queue_done_total{queue=\"words\"} 4"), "{metrics}");
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_04_a_429_comes_back_and_other_failures_end_with_a_reason() {
+    let api = Api::start(|path, before| match path {
+        "/busy" if before < 2 => Said::new(429, "{}"),
+        "/shaky" if before < 1 => Said::new(500, "{}"),
+        "/broken" => Said::new(500, "out of\norder"),
+        "/wrong" => Said::new(404, "no such word"),
+        "/elsewhere" => Said::new(302, "").with("location", "http://127.0.0.1:1/"),
+        "/endless" => Said::new(200, &"x".repeat(100_000)),
+        _ => Said::new(200, "{}"),
+    })
+    .await;
+    let (world, _folder) = world(&api, FAST).await;
+    world
+        .enqueue("words", "new", &["busy", "shaky", "broken", "wrong", "elsewhere", "endless", "fine"])
+        .await;
+    let ended = async |key: &str| {
+        let known = world.ended("words", key).await;
+        (
+            known["state"].as_str().unwrap().to_owned(),
+            known["reason"].as_str().unwrap_or_default().to_owned(),
+            known["attempts"].as_u64().unwrap(),
+        )
+    };
+    assert_eq!(ended("busy").await, ("done".to_owned(), String::new(), 3));
+    assert_eq!(ended("shaky").await, ("done".to_owned(), String::new(), 2));
+    assert_eq!(
+        ended("broken").await,
+        ("failed".to_owned(), "the API answered with status 500: out of order".to_owned(), 3)
+    );
+    assert_eq!(
+        ended("wrong").await,
+        ("failed".to_owned(), "the API answered with status 404: no such word".to_owned(), 1)
+    );
+    assert_eq!(
+        ended("elsewhere").await,
+        ("failed".to_owned(), "the API answered with status 302".to_owned(), 1)
+    );
+    assert_eq!(
+        ended("endless").await,
+        ("failed".to_owned(), "the answer is longer than 65536 bytes".to_owned(), 1)
+    );
+    assert_eq!(ended("fine").await.0, "done");
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_26_a_429_that_names_a_time_holds_the_whole_queue_until_then() {
+    let api = Api::start(|path, before| match (path, before) {
+        ("/first", 0) => Said::new(429, "{}").with("retry-after", "2"),
+        _ => Said::new(200, "{}"),
+    })
+    .await;
+    let (world, _folder) = world(&api, FAST).await;
+    world.enqueue("words", "new", &["first", "second", "third"]).await;
+    let paused = until("the pause", async || {
+        let queue = world.queue("words").await;
+        (!queue["paused"].is_null()).then_some(queue)
+    })
+    .await;
+    assert_eq!(
+        (&paused["paused"]["reason"], &paused["waits_for"]),
+        (&json!("retry-after"), &json!("paused"))
+    );
+    assert_eq!(paused["next_call_at"], paused["paused"]["until"]);
+    for key in ["first", "second", "third"] {
+        assert_eq!(world.ended("words", key).await["state"], "done");
+    }
+    let calls = api.calls();
+    let pause = calls[1].began.duration_since(calls[0].ended.unwrap());
+    assert!(pause >= Duration::from_secs(2), "{pause:?}");
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_22_attempts_end_on_the_dead_list_which_can_be_revived() {
+    let api = Api::start(|_, before| Said::new(if before < 4 { 429 } else { 200 }, "{}")).await;
+    let (world, _folder) = world(&api, &format!("{FAST}\nmax_attempts = 2\nbreaker_failures = 100")).await;
+    world.enqueue("words", "new", &["a"]).await;
+    let dead = world.ended("words", "a").await;
+    assert_eq!((&dead["state"], &dead["attempts"]), (&json!("dead"), &json!(2)));
+    assert!(dead["reason"].as_str().unwrap().contains("too many requests"), "{dead}");
+    let listed = world.get("/api/queues/words/keys?state=dead").await;
+    assert_eq!(listed["keys"][0]["key"], "a");
+    assert_eq!(world.post("/api/queues/words/revive", &json!({ "keys": ["a"] })).await["revived"], 1);
+    until("the key to die again", async || (api.calls().len() == 4).then_some(())).await;
+    until("the dead list", async || (world.queue("words").await["counts"]["dead"] == 1).then_some(())).await;
+    assert_eq!(world.post("/api/queues/words/revive", &json!({})).await["revived"], 1);
+    assert_eq!(world.ended("words", "a").await["state"], "done");
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_22_an_api_that_keeps_failing_is_left_alone_and_probed() {
+    let api = Api::start(|_, before| Said::new(if before < 3 { 503 } else { 200 }, "{}")).await;
+    let lines = format!("{FAST}\nbreaker_failures = 3\nbreaker_pause_sec = 1\nfailure_attempts = 10");
+    let (world, _folder) = world(&api, &lines).await;
+    world.enqueue("words", "new", &["a"]).await;
+    let open = until("the breaker to open", async || {
+        let queue = world.queue("words").await;
+        (queue["breaker"] == "open").then_some(queue)
+    })
+    .await;
+    assert_eq!(open["paused"]["reason"], "breaker");
+    assert_eq!(world.ended("words", "a").await["state"], "done");
+    assert_eq!(world.queue("words").await["breaker"], "closed");
+    let calls = api.calls();
+    let rest = calls[3].began.duration_since(calls[2].ended.unwrap());
+    // The pause is shortened by chance, by a fifth at most.
+    assert!(rest >= Duration::from_millis(800), "{rest:?}");
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_04_a_call_without_an_answer_ends_in_time_and_stops_nothing() {
+    let api = Api::start(|path, _| match path {
+        "/slow" => Said::new(200, "{}").after(Duration::from_secs(3_600)),
+        _ => Said::new(200, "{}"),
+    })
+    .await;
+    let (world, _folder) = world(&api, &format!("{FAST}\ntimeout_sec = 1\nfailure_attempts = 1")).await;
+    world.enqueue("words", "new", &["slow", "next"]).await;
+    let slow = world.ended("words", "slow").await;
+    assert_eq!((&slow["state"], &slow["reason"]), (&json!("failed"), &json!("no answer within 1 s")));
+    assert_eq!(world.ended("words", "next").await["state"], "done");
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_25_again_while_a_key_runs_is_one_more_run() {
+    let api =
+        Api::start(|_, before| Said::new(200, &before.to_string()).after(Duration::from_millis(300))).await;
+    let (world, _folder) = world(&api, FAST).await;
+    world.enqueue("words", "new", &["a"]).await;
+    until("the call", async || (!api.calls().is_empty()).then_some(())).await;
+    let asked =
+        [world.enqueue("words", "again", &["a"]).await, world.enqueue("words", "again", &["a"]).await];
+    assert_eq!((&asked[0]["again"], asked[1]["added"].as_u64()), (&json!(1), Some(0)));
+    until("the second result", async || {
+        let known = world.get("/api/queues/words/results/a").await;
+        (known["state"] == "done" && known["result"] == 1).then_some(())
+    })
+    .await;
+    assert_eq!(api.calls().len(), 2);
+    world.node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_23_results_and_progress_are_told_as_events() {
+    let api = Api::start(|_, _| Said::new(200, "{}")).await;
+    let (world, _folder) = world(&api, FAST).await;
+    let mut events = world.node.context().events.listen();
+    world.enqueue("words", "new", &["a", "b"]).await;
+    let (mut results, mut last) = (Vec::new(), Value::Null);
+    while results.len() < 2 || last["counts"]["done"] != 2 {
+        let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap();
+        let data: Value = serde_json::from_str(&event.data).unwrap();
+        match event.name {
+            "queue.result" => results.push(data),
+            "queue" => last = data,
+            _ => {}
+        }
+    }
+    assert_eq!(results[0], json!({ "queue": "words", "key": "a", "state": "done" }));
+    assert_eq!((&last["name"], &last["counts"]["waiting"]), (&json!("words"), &json!(0)));
+    assert!(last["rate_per_sec"].as_f64().unwrap() > 0.0, "{last}");
+    world.node.stop().await;
+}
