@@ -61,6 +61,8 @@ pub struct Options {
     pub max_wait: Duration,
     /// The pauses between attempts, and how many there are. Its jitter counts as none: the pauses are promised.
     pub retry: Policy,
+    /// How long the lease lasts when it is not renewed; at most [`Ttl::BROWSER_MAX`].
+    pub ttl: Ttl,
     /// Renew by itself until released. The owner is then told of the loss when the lease stops being certain;
     /// otherwise when it has ended.
     pub keep: bool,
@@ -298,6 +300,7 @@ impl Default for Options {
                 max_attempts: u32::MAX,
                 jitter: 0.0,
             },
+            ttl: Ttl::DEFAULT,
             keep: false,
             come_back: false,
         }
@@ -308,7 +311,8 @@ impl Default for Options {
 impl Hash for Options {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Policy { initial_delay, max_delay, multiplier, max_attempts, jitter } = self.retry;
-        (self.max_wait, initial_delay, max_delay, max_attempts, self.keep, self.come_back).hash(state);
+        (self.max_wait, initial_delay, max_delay, max_attempts, self.ttl, self.keep, self.come_back)
+            .hash(state);
         (multiplier.to_bits(), jitter.to_bits()).hash(state);
     }
 }

@@ -28,6 +28,12 @@ pub(super) struct Wish {
     end: Option<Timestamp>,
 }
 
+impl Wish {
+    fn ttl(&self) -> Ttl {
+        self.options.ttl.min(Ttl::BROWSER_MAX)
+    }
+}
+
 /// Where a Web Lock request stands.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(super) enum Web {
@@ -123,7 +129,7 @@ impl Machine {
     pub(super) fn decide_grant(&mut self, wish: Wish, held: Option<Held>) {
         let slot = Slot { token: Token::NONE, held };
         let now = self.now;
-        match slot.acquire(now.wall, wish.lease, Ttl::DEFAULT, Ttl::BROWSER_MAX) {
+        match slot.acquire(now.wall, wish.lease, wish.ttl(), Ttl::BROWSER_MAX) {
             Acquired::Granted { slot: Slot { held: Some(held), .. }, took_over } => {
                 self.write_grant(Fresh { asked: now, held }, took_over);
             }
@@ -145,7 +151,10 @@ impl Machine {
     /// The record is written in our favour, and still open.
     pub(super) fn granted(&mut self, fresh: Fresh, took_over: bool) {
         // The write may have taken longer than the lease: then it is not worth having.
-        if !Validity::new(fresh.asked, Ttl::DEFAULT).certain(self.now) {
+        let (Doing::Switching { wish } | Doing::Requesting { wish, .. }) = self.doing else {
+            unreachable!("only an attempt writes a grant");
+        };
+        if !Validity::new(fresh.asked, wish.ttl()).certain(self.now) {
             self.abandon_section();
             self.fail(Code::FallbackWriteFailed, None);
             return;
@@ -164,7 +173,7 @@ impl Machine {
 
     pub(super) fn hold_it(&mut self, wish: Wish, fresh: Fresh, web: Option<Request>) {
         self.close_record();
-        let hold = Hold::new(wish.lease, wish.options, fresh.asked, Ttl::DEFAULT, fresh.held.expires_at, web);
+        let hold = Hold::new(wish.lease, wish.options, fresh.asked, wish.ttl(), fresh.held.expires_at, web);
         let lease = Some(hold.lease(self.setup.place));
         self.doing = Doing::Holding { hold };
         self.emit_event(Event { kind: EventKind::Acquired, lease, error: None, pause: None });
