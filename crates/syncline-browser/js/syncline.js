@@ -8,6 +8,14 @@ import { SynclineError } from "./errors.js";
 import { isLoaded, load, loadSync } from "./wasm.js";
 
 export { SynclineError } from "./errors.js";
+export {
+  acquireProjectLock,
+  ProjectLockError,
+  releaseProjectLock,
+  renewProjectLock,
+  subscribeLockEvents,
+  withProjectLock,
+} from "./lock.js";
 export { startViewer } from "./viewer.js";
 
 export function init(input) {

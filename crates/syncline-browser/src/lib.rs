@@ -1,5 +1,6 @@
 //! The rules as a WASM module, and the JavaScript package around it.
 //!
+//! - [`lock`]: the project lock
 //! - [`viewer`]: the heartbeat of a page
 //! - [`mod@panic`]: what is left to read after a defect
 //! - `js/`: the npm package by hand: `syncline.js` is its front door, `syncline.d.ts` its documentation
@@ -8,6 +9,7 @@
 //! export returns `Err`, which would be thrown as an untyped exception; what can go wrong is a value, and the facade in
 //! `js/` throws the typed errors. Every byte here is loaded by every page: no serde, no formatting that is not needed.
 
+pub mod lock;
 pub mod panic;
 pub mod viewer;
 

@@ -21,6 +21,8 @@ export const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
+  // A name that is this machine, and yet no secure context: what a box in the local network looks like to a page.
+  "--host-resolver-rules=MAP lan.test 127.0.0.1",
 ];
 
 /** A Chromium of its own with one window; `context` holds its tabs. */

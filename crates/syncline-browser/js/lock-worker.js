@@ -1,0 +1,381 @@
+// The worker's half of the project lock: carries out what the rules (WASM) ask for.
+//
+// Guarantees: the record is changed between open and close alone (lock-record.js); every call is answered once; nothing
+// that takes time is begun while the page goes, because a tab that is frozen with the record open would lock out all
+// others. The order of things, the pauses and who may hold what are decided by the rules.
+
+import { SynclineError, toPlain } from "./errors.js";
+import { hasFiles, openRecord } from "./lock-record.js";
+import { LockDo, LockMachine, LockNews, LockWish, lastPanic } from "./syncline_wasm.js";
+import { load } from "./wasm.js";
+
+const STORAGE_CHECK_MS = 60_000;
+// Leases that ended by a word of their holder; the oldest are forgotten, and end by themselves.
+const RELEASED_MAX = 64;
+const WORDS = {
+  "web-lock-unavailable": "another tab holds the project, or the browser grants no Web Lock",
+  "web-lock-aborted": "the request was aborted",
+  "fallback-open-failed": "the lease's place in this browser's storage cannot be opened",
+  "fallback-read-failed": "the lease could not be read",
+  "fallback-write-failed": "the lease could not be written",
+  "lease-mismatch": "this tab holds the project already, or holds another lease than this one",
+  "lease-expired": "the lease has ended",
+};
+
+let rules;
+const locks = new Map();
+// By the number of the call: what the page asked, for its answer.
+const calls = new Map();
+
+self.addEventListener("message", ({ data }) => {
+  if (data.op === "start") rules = load(data.wasmUrl);
+  else rules.then(() => guarded(() => hear(data)), (error) => refuse(data, error));
+});
+
+function hear({ op, id, project, ...facts }) {
+  if (id !== undefined) calls.set(id, { project, ...facts });
+  switch (op) {
+    case "hide":
+      for (const lock of locks.values()) lock.hide();
+      break;
+    case "show":
+      for (const lock of locks.values()) lock.show();
+      break;
+    case "abort":
+      locks.get(calls.get(facts.call)?.project)?.abort(facts.call);
+      break;
+    default:
+      lockOf(project, facts.mechanism)[op](id, facts);
+  }
+}
+
+function lockOf(project, mechanism) {
+  const known = locks.get(project);
+  if (known !== undefined && (mechanism === undefined || mechanism === known.mechanism || !known.replaceable)) {
+    return known;
+  }
+  known?.end();
+  const lock = new Lock(project, mechanism);
+  locks.set(project, lock);
+  return lock;
+}
+
+class Lock {
+  #project;
+  #machine;
+  #record;
+  #channel;
+  #timer;
+  #web = new Map();
+  #drafts = new Map();
+  #released = new Set();
+  #away = false;
+  #storageAt = -Infinity;
+  #cause;
+
+  constructor(project, mechanism) {
+    this.#project = project;
+    this.mechanism = mechanism;
+    const webLocks = navigator.locks !== undefined && (mechanism ?? "web-lock") === "web-lock";
+    this.#machine = new LockMachine(webLocks, hasFiles());
+    this.#record = openRecord(project);
+    this.#channel = new BroadcastChannel(`syncline-lock:${project}`);
+    this.#channel.onmessage = ({ data }) => guarded(() => this.#overhear(data));
+  }
+
+  get replaceable() {
+    return ["idle", "faulted"].includes(this.#machine.state);
+  }
+
+  end() {
+    clearTimeout(this.#timer);
+    this.#channel.close();
+  }
+
+  acquire(id, { maxWaitMs, retryPolicy, leaseMs, keep, comeBack, released }) {
+    if (released !== undefined) this.#forget(released);
+    const wish = Object.assign(new LockWish(), { maxWaitMs, ...retryPolicy, leaseMs, keep, comeBack });
+    this.#tell("acquire", id, ...randomBits(), wish);
+    wish.free();
+    this.#checkStorage();
+  }
+
+  renew(id, { leaseId, extendByMs }) {
+    this.#tell("renew", id, leaseId, extendByMs);
+  }
+
+  release(id, { leaseId }) {
+    this.#tell("release", id, leaseId);
+  }
+
+  abort(id) {
+    this.#tell("abort", id);
+  }
+
+  /** Saves a document: written beside the old version first, put in its place while the lease is surely ours. */
+  async save(id, { leaseId, file, bytes }) {
+    try {
+      this.#drafts.set(id, { leaseId, ...(await this.#record.prepare(file, bytes, leaseId)) });
+    } catch (error) {
+      answerError(id, this.#explain("fallback-write-failed", true, error));
+      return;
+    }
+    guarded(() => this.#tell("commit", id, leaseId));
+  }
+
+  async load(id, { file }) {
+    try {
+      answer(id, await this.#record.load(file));
+    } catch (error) {
+      answerError(id, this.#explain("fallback-read-failed", true, error));
+    }
+  }
+
+  async sweep(id, { file }) {
+    await this.#record.sweep(file).catch(() => {});
+    answer(id);
+  }
+
+  /** Says something to the other tabs. */
+  say(id, { message }) {
+    this.#channel.postMessage(message);
+    answer(id);
+  }
+
+  hide() {
+    this.#away = true;
+    this.#tell("happened", LockNews.Hide);
+  }
+
+  show() {
+    this.#away = false;
+    this.#tell("show", ...randomBits());
+  }
+
+  #overhear(message) {
+    if (message.type === "free") this.#tell("happened", LockNews.Woken);
+    else if (message.type === "released") {
+      this.#forget(message.leaseId);
+      this.#tell("happened", LockNews.Woken);
+    } else postMessage({ type: "overheard", project: this.#project, message });
+  }
+
+  // A lease that its holder gave up by a word, because it had no time to do so in the record.
+  #forget(leaseId) {
+    this.#released.add(leaseId);
+    if (this.#released.size > RELEASED_MAX) this.#released.delete(this.#released.values().next().value);
+  }
+
+  #tell(what, ...facts) {
+    const machine = this.#machine;
+    machine.clock(performance.now(), Date.now());
+    if (machine[what](...facts) === false) {
+      const [id] = facts;
+      answerError(id, this.#explain("lease-mismatch", false));
+    }
+    for (let next = machine.next(); next !== LockDo.Nothing; next = machine.next()) this.#do(next);
+    clearTimeout(this.#timer);
+    const { wakeAt } = machine;
+    if (wakeAt === undefined) return;
+    const wait = Math.max(0, Math.ceil(wakeAt - performance.now()));
+    this.#timer = setTimeout(() => guarded(() => this.#tell("happened", LockNews.Timer)), wait);
+  }
+
+  #do(what) {
+    const machine = this.#machine;
+    switch (what) {
+      case LockDo.RequestWeb:
+        return this.#requestWeb(machine.number, false);
+      case LockDo.StealWeb:
+        return this.#requestWeb(machine.number, true);
+      case LockDo.AbortWeb:
+      case LockDo.ReleaseWeb:
+        return this.#dropWeb(machine.number);
+      case LockDo.Open:
+        return void this.#open();
+      case LockDo.Write:
+        return void this.#write(machine.leaseId, machine.expiresAt);
+      case LockDo.Commit:
+        return void this.#commit(machine.number);
+      case LockDo.Close:
+        return this.#record.close();
+      case LockDo.Announce:
+        return this.#channel.postMessage({ type: "free" });
+      case LockDo.Resolve:
+        return this.#resolve(machine.number);
+      case LockDo.Reject:
+        return this.#reject(machine.number, this.#failure());
+      case LockDo.Emit:
+        return this.#emit();
+      case LockDo.Lost:
+        return postMessage({ type: "lost", leaseId: machine.leaseId, loss: machine.loss });
+      case LockDo.Report:
+        return postMessage({ type: "log", level: machine.level, error: this.#failure() });
+    }
+  }
+
+  #requestWeb(number, steal) {
+    const request = { abort: new AbortController(), granted: false, dropped: false, letGo() {} };
+    this.#web.set(number, request);
+    const hold = () => {
+      request.granted = true;
+      return new Promise((resolve) => {
+        request.letGo = resolve;
+        if (request.dropped) resolve();
+        else guarded(() => this.#tell("webGranted", number));
+      });
+    };
+    const options = steal ? { steal: true } : { signal: request.abort.signal };
+    navigator.locks
+      .request(`syncline-lock:${this.#project}`, options, hold)
+      .catch((cause) => {
+        if (request.dropped) return;
+        this.#cause = cause;
+        guarded(() => this.#tell(request.granted ? "webLost" : "webRefused", number));
+      })
+      .finally(() => this.#web.delete(number));
+  }
+
+  #dropWeb(number) {
+    const request = this.#web.get(number);
+    if (request === undefined) return;
+    request.dropped = true;
+    request.abort.abort();
+    request.letGo();
+  }
+
+  async #open() {
+    // The page goes, and with it what it held, by word: to look at the record could only lock it up.
+    if (this.#away) {
+      queueMicrotask(() => guarded(() => this.#tell("opened", undefined, 0)));
+      return;
+    }
+    let text;
+    try {
+      text = await this.#record.open();
+    } catch (error) {
+      this.#cause = error;
+      const news = { busy: LockNews.OpenBusy, read: LockNews.ReadFailed }[error.step] ?? LockNews.OpenFailed;
+      guarded(() => this.#tell("happened", news));
+      return;
+    }
+    const { leaseId, expiresAt } = parse(text);
+    guarded(() => this.#tell("opened", this.#released.has(leaseId) ? undefined : leaseId, expiresAt));
+  }
+
+  async #write(leaseId, expiresAt) {
+    const text = leaseId === undefined ? "" : JSON.stringify({ leaseId, expiresAt });
+    let news = LockNews.Written;
+    try {
+      const [draft] = [...this.#drafts.values()].filter((draft) => draft.leaseId === leaseId);
+      await this.#record.write(text, draft);
+    } catch (error) {
+      this.#cause = error;
+      news = LockNews.WriteFailed;
+    }
+    guarded(() => this.#tell("happened", news));
+  }
+
+  async #commit(id) {
+    try {
+      await this.#record.commit(this.#drafts.get(id));
+    } catch (error) {
+      calls.get(id).failed = this.#explain("fallback-write-failed", true, error);
+    }
+    guarded(() => this.#tell("happened", LockNews.Committed));
+  }
+
+  #resolve(id) {
+    const failed = calls.get(id)?.failed;
+    if (failed !== undefined) return this.#reject(id, failed);
+    this.#drafts.delete(id);
+    const { didFallback, marginMs } = this.#machine;
+    answer(id, { lease: this.#lease(), didFallback, marginMs });
+  }
+
+  #reject(id, error) {
+    const draft = this.#drafts.get(id);
+    this.#drafts.delete(id);
+    if (draft !== undefined) this.#record.discard(draft).catch(() => {});
+    answerError(id, error);
+  }
+
+  #emit() {
+    const { event, attempt, delayMs, code, marginMs } = this.#machine;
+    const news = { type: event, project: this.#project, at: Date.now() };
+    const lease = this.#lease();
+    if (lease !== undefined) news.lease = lease;
+    if (code !== undefined) news.error = this.#failure();
+    if (attempt !== undefined) Object.assign(news, { attempt, delayMs });
+    postMessage({ type: "event", event: news, marginMs });
+    if (event === "renewed") this.#checkStorage();
+  }
+
+  #lease() {
+    const { leaseId, expiresAt, source } = this.#machine;
+    return source === undefined ? undefined : { leaseId, expiresAt, source };
+  }
+
+  #failure() {
+    const { code, retryable } = this.#machine;
+    return this.#explain(code, retryable, this.#cause);
+  }
+
+  #explain(code, retryable, cause) {
+    const detail = code.startsWith("fallback") && cause !== undefined ? `: ${cause.message}` : "";
+    return { code, retryable, message: WORDS[code] + detail, cause: cause === undefined ? undefined : String(cause) };
+  }
+
+  async #checkStorage() {
+    if (navigator.storage?.estimate === undefined || performance.now() - this.#storageAt < STORAGE_CHECK_MS) return;
+    this.#storageAt = performance.now();
+    try {
+      const { usage = 0, quota = 0 } = await navigator.storage.estimate();
+      guarded(() => this.#tell("storage", usage, quota));
+    } catch {
+      guarded(() => this.#tell("happened", LockNews.StorageDenied));
+    }
+  }
+}
+
+/** What the record says. A text that is no record has an id that is none: the rules take it for somebody unknown. */
+function parse(text) {
+  if (text === "") return {};
+  try {
+    const { leaseId, expiresAt } = JSON.parse(text);
+    if (typeof leaseId === "string" && typeof expiresAt === "number") return { leaseId, expiresAt };
+  } catch {
+    // Cut short by a crash, or written by somebody else.
+  }
+  return { leaseId: "?", expiresAt: 0 };
+}
+
+// getRandomValues exists on plain http:// as well; randomUUID does not.
+function randomBits() {
+  return crypto.getRandomValues(new BigUint64Array(2));
+}
+
+function answer(id, value) {
+  calls.delete(id);
+  postMessage({ type: "answer", id, value });
+}
+
+function answerError(id, error) {
+  calls.delete(id);
+  postMessage({ type: "answer", id, error });
+}
+
+// The rules could not be loaded: every call hears why.
+function refuse({ id }, error) {
+  if (id !== undefined) postMessage({ type: "answer", id, error: toPlain(error) });
+}
+
+// A panic leaves the machine unusable; the page is told why and ends this worker.
+function guarded(work) {
+  try {
+    work();
+  } catch (cause) {
+    const error = new SynclineError("internal", `the rules of the lock failed: ${lastPanic() ?? cause}`, { cause });
+    postMessage({ type: "failed", error: toPlain(error) });
+  }
+}

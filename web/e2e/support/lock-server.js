@@ -1,0 +1,92 @@
+// A server of the tests' own: the package, an empty page on two hosts, and the outside observer of every write.
+//
+// `http://127.0.0.1` is a secure context with Web Locks and OPFS; `http://lan.test`, which the browser is told to find
+// on this machine, is what a box in the local network is: neither of them. Every write of a holder is sent here with its
+// lease, so that who wrote when is judged by none of those who wrote.
+
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join, normalize } from "node:path";
+
+const WEB = join(import.meta.dirname, "../..");
+const TYPES = /** @type {Record<string, string>} */ ({ js: "text/javascript", wasm: "application/wasm" });
+const PAGE = '<!doctype html><html lang="en"><title>tab</title><link rel="icon" href="data:,"></html>';
+
+// Between two writes of a holder.
+const PACE_MS = 10;
+const LAN_HOST = "lan.test";
+
+/** @typedef {{ at: number, project: string, tab: string, leaseId: string, source: string }} Write */
+
+export async function openLockServer() {
+  /** @type {Write[]} */
+  const writes = [];
+  /** @type {Set<() => void>} */
+  const waiting = new Set();
+  const server = createServer(async (request, response) => {
+    const { pathname } = new URL(request.url ?? "/", "http://tab");
+    if (request.method === "POST") {
+      let body = "";
+      for await (const part of request) body += part;
+      writes.push({ at: performance.now(), ...JSON.parse(body) });
+      for (const look of waiting) look();
+      return setTimeout(() => response.end(), PACE_MS);
+    }
+    if (pathname.startsWith("/pkg/") || pathname === "/writer.js") {
+      const file = pathname === "/writer.js" ? join(import.meta.dirname, "lock-writer.js") : join(WEB, normalize(pathname));
+      const type = TYPES[pathname.split(".").at(-1) ?? ""] ?? "text/plain";
+      return readFile(file).then(
+        (bytes) => response.writeHead(200, { "content-type": type }).end(bytes),
+        () => response.writeHead(404).end(),
+      );
+    }
+    return response.writeHead(200, { "content-type": "text/html" }).end(PAGE);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
+  const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+
+  return {
+    writes,
+    url: `http://127.0.0.1:${port}`,
+    lanUrl: `http://${LAN_HOST}:${port}`,
+    /** Resolves with the first value other than undefined that `find` makes of the writes, now or later. */
+    async until(/** @type {(writes: Write[]) => any} */ find, /** @type {number} */ timeoutMs, /** @type {string} */ what) {
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          waiting.delete(look);
+          reject(new Error(`not seen within ${timeoutMs} ms: ${what}`));
+        }, timeoutMs);
+        const look = () => {
+          const found = find(writes);
+          if (found === undefined) return;
+          clearTimeout(timer);
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+      });
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/**
+ * Writes that came after a write under a later lease of the same project: each one is a second holder.
+ * @param {Write[]} writes in the order of their arrival
+ */
+export function secondHolders(writes) {
+  /** @type {Map<string, { current: string, past: Set<string> }>} */
+  const projects = new Map();
+  return writes.filter(({ project, leaseId }) => {
+    const seen = projects.get(project) ?? { current: leaseId, past: new Set() };
+    projects.set(project, seen);
+    if (seen.past.has(leaseId)) return true;
+    if (leaseId !== seen.current) seen.past.add(seen.current);
+    seen.current = leaseId;
+    return false;
+  });
+}
