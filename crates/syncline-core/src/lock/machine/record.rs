@@ -74,7 +74,11 @@ impl Section {
 impl Machine {
     /// Opens the record for the state just entered, as soon as an abandoned section is over.
     pub(super) fn open_record(&mut self) {
-        let until = self.now.mono + SECTION_MAX;
+        // A renewal is not called off before the lease is: taking it back would take the lease with it.
+        let until = match self.doing {
+            Doing::Renewing { .. } => Timestamp::from_ms(u64::MAX),
+            _ => self.now.mono + SECTION_MAX,
+        };
         match &mut self.section {
             Some(section) => {
                 section.until = until;
