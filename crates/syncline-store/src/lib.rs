@@ -5,6 +5,7 @@
 //! - [`kv`]: keys with a time to live ([`Store::kv`])
 //! - [`queue`]: keyed work at a shared pace ([`Store::queues`])
 //! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
+//! - [`lock`]: leases with a fencing token ([`Store::locks`])
 //! - [`shelf`]: scanned books, their covers, and saved searches ([`Store::shelf`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
@@ -19,6 +20,7 @@
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
 
 pub mod kv;
+pub mod lock;
 pub mod queue;
 pub mod schedule;
 pub mod shelf;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 
 pub use self::error::{Error, REASON_MAX_BYTES};
 use self::kv::Kv;
+use self::lock::Locks;
 use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
@@ -118,6 +121,15 @@ impl Store {
         match &self.engine {
             Engine::Sqlite(engine) => Arc::new(sqlite::SqliteSchedule::new(engine.clone())),
             Engine::Postgres(engine) => Arc::new(postgres::PostgresSchedule::new(engine.clone())),
+        }
+    }
+
+    /// Leases with a fencing token.
+    #[must_use]
+    pub fn locks(&self) -> Arc<dyn Locks> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteLocks::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresLocks::new(engine.clone())),
         }
     }
 

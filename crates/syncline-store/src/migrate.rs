@@ -41,6 +41,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0004_shelf.sql"),
         postgres: include_str!("../migrations/postgres/0004_shelf.sql"),
     },
+    Migration {
+        version: 5,
+        name: "lock",
+        sqlite: include_str!("../migrations/sqlite/0005_lock.sql"),
+        postgres: include_str!("../migrations/postgres/0005_lock.sql"),
+    },
 ];
 
 /// The version this program brings a schema to.

@@ -2,14 +2,15 @@
 //!
 //! - [`session`]: one connection for one piece of work
 //! - [`pooler`]: whether connections are ours alone
-//! - [`kv`], [`queue`], [`schedule`]: the ports
+//! - [`kv`], [`lock`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
 //! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
 //! a lost server is found again without reopening; no call waits longer than [`CONNECT_MAX`] for a connection
 //! plus [`ANSWER_MAX`] for the answer.
 //!
-//! **Poolers.** Nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Prepared
+//! **Poolers.** Nothing here outlives a transaction: no session settings, no session locks, and `LISTEN` only where
+//! there is no pooler. Prepared
 //! statements are kept only on connections that are ours alone. Opening finds out whether a pooler stands between
 //! ([`pooler`]); if so, nothing is prepared by name, and every statement, which is parsed and executed in two
 //! steps, runs inside a transaction, so that both steps meet the same server connection: four round trips instead
@@ -18,6 +19,7 @@
 //! `max_prepared_statements`).
 
 mod kv;
+mod lock;
 mod pooler;
 mod queue;
 mod schedule;
@@ -36,6 +38,7 @@ use crate::queue::desk::Desk;
 use crate::{Error, migrate};
 
 pub(crate) use self::kv::PostgresKv;
+pub(crate) use self::lock::PostgresLocks;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
 use self::session::{Session, Statement};
@@ -89,6 +92,10 @@ pub(crate) struct Engine {
     pool: PgPool,
     /// Whether statements may be prepared and kept; see the module's words on poolers.
     keeps_statements: bool,
+    /// Whether a pooler stands between us and the server.
+    pooled: bool,
+    /// What all lock ports of this engine share.
+    locks: Arc<lock::Shared>,
     desk: Desk,
 }
 
@@ -126,6 +133,8 @@ impl Engine {
             store,
             desk: Desk::new(),
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
+            pooled: between,
+            locks: Arc::default(),
             pool: PoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(CONNECT_MAX)

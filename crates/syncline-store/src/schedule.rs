@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use syncline_core::kv::Key;
+use syncline_core::lock::LeaseId;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 
@@ -214,8 +214,8 @@ impl Default for Keep {
 /// Claims, history and totals of scheduled jobs.
 #[async_trait]
 pub trait Schedule: Send + Sync {
-    /// Competes for `bucket`. The winner's run is recorded as running and the key `genlock:{bucket}:{job}` holds
-    /// the winner's name for `lock_ttl`, in one transaction. A bucket that was only skipped can still be won.
+    /// Competes for `bucket`. The winner's run is recorded as running and the lock `genlock:{bucket}:{job}` is the
+    /// winner's for `lock_ttl`, in one transaction. A bucket that was only skipped can still be won.
     async fn claim(&self, intent: &Intent<'_>, bucket: Bucket, lock_ttl: Duration) -> Result<Claim, Error>;
 
     /// Begins a run that belongs to no bucket and competes with nothing: one asked for by hand.
@@ -318,7 +318,12 @@ impl Dead<'_> {
     }
 }
 
-/// The key that holds the winner's name while a bucket is fresh.
-pub(crate) fn lock_key(bucket: Bucket, job: &str) -> Result<Key, Error> {
-    Ok(Key::new(format!("genlock:{bucket}:{job}"))?)
+/// The lock that the winner holds while a bucket is fresh.
+pub(crate) fn lock_name(bucket: Bucket, job: &str) -> String {
+    format!("genlock:{bucket}:{job}")
+}
+
+/// A lease that nobody renews or gives back: it ends by itself.
+pub(crate) fn lease() -> LeaseId {
+    LeaseId::from_random(rand::random())
 }

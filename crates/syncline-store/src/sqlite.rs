@@ -1,7 +1,7 @@
 //! The embedded engine: one SQLite file on this machine.
 //!
 //! - [`writer`]: every change, committed in groups through one connection
-//! - [`kv`], [`queue`], [`schedule`]: the ports
+//! - [`kv`], [`lock`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and
 //! of the machine; reads run beside the writer and see every write acknowledged before they began; the file and
@@ -11,6 +11,7 @@
 //! `sqlite::memory:` lives as long as the store is open and is gone with it; there the writer also reads.
 
 mod kv;
+mod lock;
 mod queue;
 mod schedule;
 mod shelf;
@@ -35,10 +36,11 @@ use crate::queue::desk::Desk;
 use crate::{Error, migrate};
 
 pub(crate) use self::kv::SqliteKv;
+pub(crate) use self::lock::SqliteLocks;
 pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
 pub(crate) use self::shelf::SqliteShelf;
-use self::writer::{Work, Writer};
+use self::writer::{Turn, Work, Writer};
 
 /// How long one process waits for another's transaction.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -56,6 +58,8 @@ pub(crate) struct Engine {
     /// `None` in memory, where only the writer's connection sees the data.
     readers: Option<SqlitePool>,
     clock: SteadyClock,
+    /// What all lock ports of this engine share.
+    locks: Arc<lock::Shared>,
     desk: Desk,
 }
 
@@ -83,15 +87,29 @@ impl Engine {
             create_private(&store, &file)?;
         }
         let options = parsed.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
-        let (connection, clock) = connect(&store, &options, in_memory, source).await?;
+        let failed = |error| Error::sqlite(&store, &error);
+        let (mut connection, clock) = connect(&store, &options, in_memory, source).await?;
+        let quiet_until_ms = lock::quiet_until_ms(&mut connection).await.map_err(failed)?;
+        let turn = Turn::default();
+        let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&turn));
+        // Grants are not synced one by one, so they have a connection of their own.
+        let unsynced = match in_memory {
+            true => writer.clone(),
+            false => {
+                let options = options.clone().synchronous(SqliteSynchronous::Normal);
+                let options = options.pragma("journal_size_limit", LOG_KEPT_BYTES);
+                let connection = options.connect().await.map_err(failed)?;
+                Writer::start(Arc::clone(&store), connection, turn)
+            }
+        };
+        let locks = Arc::new(lock::Shared::new(unsynced, quiet_until_ms, in_memory));
         let readers = (!in_memory).then(|| {
             PoolOptions::new()
                 .max_connections(READERS)
                 .acquire_timeout(BUSY_WAIT)
                 .connect_lazy_with(options.read_only(true))
         });
-        let writer = Writer::start(Arc::clone(&store), connection);
-        Ok(Self { store, writer, readers, clock, desk: Desk::new() })
+        Ok(Self { store, writer, readers, clock, locks, desk: Desk::new() })
     }
 
     /// Runs `work` as a change; see [`Writer::write`].
@@ -128,6 +146,7 @@ impl Engine {
         if let Some(readers) = &self.readers {
             readers.close().await;
         }
+        self.locks.close().await;
         self.writer.close().await;
     }
 
@@ -228,7 +247,10 @@ async fn bring_up_to_date(
 
 /// Takes the offset that was fixed earlier in this boot, or fixes it now.
 async fn settle_clock(connection: &mut SqliteConnection, clock: SteadyClock) -> sqlx::Result<SteadyClock> {
-    let Some(boot_id) = clock.boot_id() else { return Ok(clock) };
+    let Some(boot_id) = clock.boot_id() else {
+        lock::forget_before_boot(connection, clock.now_ms()).await?;
+        return Ok(clock);
+    };
     let fixed: Option<i64> = sqlx::query_scalar("SELECT offset_ms FROM steady_clock WHERE boot_id = $1")
         .bind(&boot_id)
         .fetch_optional(&mut *connection)
@@ -236,6 +258,7 @@ async fn settle_clock(connection: &mut SqliteConnection, clock: SteadyClock) -> 
     if let Some(offset_ms) = fixed {
         return Ok(clock.with_offset(offset_ms));
     }
+    lock::forget_before_boot(connection, clock.now_ms()).await?;
     sqlx::query("DELETE FROM steady_clock").execute(&mut *connection).await?;
     sqlx::query("INSERT INTO steady_clock (boot_id, offset_ms) VALUES ($1, $2)")
         .bind(&boot_id)

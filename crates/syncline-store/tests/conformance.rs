@@ -10,6 +10,7 @@ use syncline_store::{Error, Store};
 mod conformance {
     pub(crate) mod fixture;
     pub(crate) mod kv;
+    pub(crate) mod lock;
     pub(crate) mod pooler;
     pub(crate) mod queue_model;
     pub(crate) mod schedule;
@@ -86,6 +87,15 @@ conformance! {
         vw_07_skips_racing_with_claims_never_stop_the_one_run,
         runs_by_hand_compete_with_nothing,
         bad_names_reasons_and_limits_are_refused,
+    }
+    lock {
+        lk_20_of_many_that_ask_at_once_one_is_granted,
+        lk_23_the_rule_of_the_record_holds_in_the_store,
+        lk_23_asking_twice_with_one_lease_is_asking_once,
+        lk_23_tokens_grow_over_release_expiry_reopening_forgetting_and_restoring,
+        lk_23_locks_are_listed_looked_at_and_ended_by_force,
+        lk_21_a_release_is_heard_here_and_elsewhere,
+        lk_23_what_breaks_a_bound_is_refused,
     }
     schedule_records {
         a_run_ends_once_and_says_how,

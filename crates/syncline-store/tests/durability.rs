@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use syncline_core::kv::Key;
+use syncline_core::lock::Name;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_store::schedule::{Claim, Ending, Filter, HISTORY_MAX, Intent, Outcome, Run, State};
@@ -69,8 +70,8 @@ async fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
     assert_eq!(totals.runs_total(), history.len() as u64);
     assert_eq!(totals.spent, Cost::DEFAULT.times(history.len() as u64));
     for run in &history {
-        let lock = Key::new(format!("genlock:{}:picture", run.bucket.as_ref().unwrap())).unwrap();
-        assert!(store.kv().get(&lock).await.unwrap().is_some(), "run without its lock: {run:?}");
+        let lock = Name::new(format!("genlock:{}:picture", run.bucket.as_ref().unwrap())).unwrap();
+        assert!(store.locks().look(&lock).await.unwrap().is_some(), "run without its lock: {run:?}");
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
 use syncline_core::kv::Key;
+use syncline_core::lock::Name;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_sim::postgres::{self, Cluster};
@@ -85,8 +86,8 @@ async fn no_acknowledged_write_is_lost_when_the_server_is_killed() {
         let Some(last) = page.last() else { break };
         (runs, before) = (runs + page.len() as u64, Some(last.id));
         for run in &page {
-            let lock = format!("genlock:{}:picture", run.bucket.as_ref().unwrap());
-            assert!(store.kv().get(&key(&lock)).await.unwrap().is_some(), "run without its lock: {run:?}");
+            let lock = Name::new(format!("genlock:{}:picture", run.bucket.as_ref().unwrap())).unwrap();
+            assert!(store.locks().look(&lock).await.unwrap().is_some(), "run without its lock: {run:?}");
         }
     }
     assert_eq!(store.schedule().totals(None).await.unwrap().runs_total(), runs, "no count without its run");

@@ -68,8 +68,8 @@ impl PostgresKv {
     }
 }
 
-/// [`Kv::put_new`] inside a transaction that does more.
-pub(super) async fn put_new(
+/// What [`Kv::put_new`] does when its turn has come.
+async fn put_new(
     engine: &Engine,
     session: &mut Session,
     key: &str,

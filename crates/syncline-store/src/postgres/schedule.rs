@@ -1,7 +1,7 @@
 //! The schedule on PostgreSQL.
 //!
-//! Rows are locked before they are judged. Every transaction takes its locks in the same order (the bucket's lock
-//! key, rows of runs, rows of totals by job, decision and reason), so that no two can wait for each other.
+//! Rows are locked before they are judged. Every transaction takes its locks in the same order (the bucket's
+//! lock, rows of runs, rows of totals by job, decision and reason), so that no two can wait for each other.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use syncline_core::schedule::Bucket;
 
 use super::session::Statement;
-use super::{Engine, Session, kv};
+use super::{Engine, Session, lock};
 use crate::Error;
 use crate::kv::check_ttl;
 use crate::schedule::sql::{self, Delta, Deltas};
 use crate::schedule::{
     Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, State, Totals,
-    lock_key,
+    lease, lock_name,
 };
 
 /// The schedule port on PostgreSQL.
@@ -36,9 +36,9 @@ impl Schedule for PostgresSchedule {
     async fn claim(&self, intent: &Intent<'_>, bucket: Bucket, lock_ttl: Duration) -> Result<Claim, Error> {
         let cost = sql::check_intent(intent, true)?;
         let entry = Entry { intent, cost, bucket: Some(bucket.to_string()) };
-        let (lock, lock_ttl_ms) = (lock_key(bucket, intent.job)?, check_ttl(lock_ttl)?);
+        let (lock, lock_ttl_ms) = (lock_name(bucket, intent.job), check_ttl(lock_ttl)?);
         let mut session = self.engine.transaction().await?;
-        let claim = self.compete(&mut session, &entry, lock.as_str(), lock_ttl_ms).await?;
+        let claim = self.compete(&mut session, &entry, &lock, lock_ttl_ms).await?;
         match claim {
             Claim::Won { .. } => session.commit().await?,
             Claim::Taken { .. } => session.rollback().await?,
@@ -171,8 +171,8 @@ impl PostgresSchedule {
         lock_ttl_ms: i64,
     ) -> Result<Claim, Error> {
         let node = entry.intent.node;
-        if !kv::put_new(&self.engine, session, lock, node, Some(lock_ttl_ms)).await? {
-            let holder = self.engine.query("SELECT value FROM kv WHERE key = $1").bind(lock.to_owned());
+        if lock::grant(&self.engine, session, (lock, lease(), node), lock_ttl_ms).await?.is_none() {
+            let holder = self.engine.query("SELECT holder FROM locks WHERE name = $1").bind(lock.to_owned());
             let holder: Option<(String,)> = session.first(holder).await?;
             // Between the two statements the key may have expired and been swept.
             let by = holder.map_or_else(|| "unknown".to_owned(), |(by,)| by);

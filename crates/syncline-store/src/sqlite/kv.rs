@@ -40,8 +40,8 @@ impl SqliteKv {
     }
 }
 
-/// [`Kv::put_new`] inside a change that does more.
-pub(super) async fn put_new(
+/// What [`Kv::put_new`] does when its turn has come.
+async fn put_new(
     connection: &mut SqliteConnection,
     key: &str,
     value: &str,

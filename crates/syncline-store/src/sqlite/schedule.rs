@@ -8,13 +8,14 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::schedule::Bucket;
 
-use super::{Engine, kv};
+use super::{Engine, lock};
 use crate::Error;
+use crate::clock::SteadyClock;
 use crate::kv::check_ttl;
 use crate::schedule::sql::{self, Delta, Deltas};
 use crate::schedule::{
     Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, State, Totals,
-    lock_key,
+    lease, lock_name,
 };
 
 /// The schedule port on SQLite.
@@ -27,12 +28,11 @@ pub(crate) struct SqliteSchedule {
 impl Schedule for SqliteSchedule {
     async fn claim(&self, intent: &Intent<'_>, bucket: Bucket, lock_ttl: Duration) -> Result<Claim, Error> {
         let entry = Entry::new(intent, sql::check_intent(intent, true)?, Some(bucket));
-        let (lock, lock_ttl_ms) = (lock_key(bucket, intent.job)?, check_ttl(lock_ttl)?);
+        let (lock, lock_ttl_ms) = (lock_name(bucket, intent.job), check_ttl(lock_ttl)?);
         let clock = self.engine.clock().clone();
         self.engine
             .write(move |connection| {
-                let now = (clock.now_ms(), clock.wall_ms());
-                Box::pin(async move { claim(connection, &entry, lock.as_str(), lock_ttl_ms, now).await })
+                Box::pin(async move { claim(connection, &entry, &lock, lock_ttl_ms, &clock).await })
             })
             .await
     }
@@ -217,7 +217,7 @@ async fn claim(
     entry: &Entry,
     lock: &str,
     lock_ttl_ms: i64,
-    (steady_ms, wall_ms): (i64, i64),
+    clock: &SteadyClock,
 ) -> sqlx::Result<Claim> {
     let found: Option<Run> = sqlx::query_as(sql::BY_BUCKET)
         .bind(&entry.job)
@@ -227,10 +227,11 @@ async fn claim(
     if let Some(run) = found.as_ref().filter(|run| !run.is_skip()) {
         return Ok(Claim::Taken { by: run.node.clone() });
     }
-    if !kv::put_new(connection, lock, &entry.node, Some(lock_ttl_ms), steady_ms).await? {
-        let holder = sqlx::query_scalar("SELECT value FROM kv WHERE key = $1").bind(lock);
-        return Ok(Claim::Taken { by: holder.fetch_one(connection).await? });
+    let asked = (lock, lease(), entry.node.as_str());
+    if let Err(by) = lock::grant_synced(connection, asked, lock_ttl_ms, clock).await? {
+        return Ok(Claim::Taken { by });
     }
+    let wall_ms = clock.wall_ms();
     let run_id = match found {
         Some(skip) => entry.upgrade(connection, &skip, wall_ms).await?,
         None => {

@@ -9,6 +9,8 @@
 //! A disk that could not confirm a commit is never asked again (a second `fsync` may claim success for pages
 //! the first one lost): the writer halts and answers [`Error::Disk`] until the store is opened anew.
 //!
+//! A file may have two writers, one whose commits are synced and one whose commits are not; they take turns.
+//!
 //! A caller that goes away while waiting does not undo its change. What a change does is up to the adapters.
 
 use std::pin::Pin;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::Error;
 
@@ -32,6 +34,10 @@ const ADMISSION_MAX: Duration = Duration::from_secs(10);
 
 /// What is done on a connection, as a future that borrows it. An error undoes it.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'c>>;
+
+/// Whose turn it is on a file: held from the beginning of a transaction to its end. SQLite would make the other wait
+/// too, but by sleeping and looking again.
+pub(crate) type Turn = Arc<Mutex<()>>;
 
 /// The way to the writer. Dropping every handle ends the writer after what is queued is committed.
 #[derive(Debug, Clone)]
@@ -54,12 +60,13 @@ enum Message {
 
 impl Writer {
     /// Takes `connection` over and starts writing.
-    pub(crate) fn start(store: Arc<str>, connection: SqliteConnection) -> Self {
+    pub(crate) fn start(store: Arc<str>, connection: SqliteConnection, turn: Turn) -> Self {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
         let task = Task {
             store: Arc::clone(&store),
             connection,
+            turn,
             changes,
             counters: Arc::clone(&counters),
             closing: Vec::new(),
@@ -74,8 +81,26 @@ impl Writer {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
+        self.queue(work, true).await
+    }
+
+    /// The same for work that changes something by one statement at most. A statement is done or not done as a whole
+    /// by itself, so it needs no savepoint around it, which is two thirds of the way to the database.
+    pub(crate) async fn write_once<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        self.queue(work, false).await
+    }
+
+    async fn queue<T, F>(&self, work: F, apart: bool) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
-        let change = Message::Change(Box::new(Pending { work, answer }));
+        let change = Message::Change(Box::new(Pending { work, apart, answer }));
         match self.queue.send_timeout(change, ADMISSION_MAX).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
@@ -108,6 +133,9 @@ impl Writer {
 /// A change waiting for its turn, its result type forgotten.
 #[async_trait]
 trait Change: Send {
+    /// Whether it needs a savepoint to be undone by.
+    fn apart(&self) -> bool;
+
     /// Runs the change; the result waits in what is returned.
     async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome>;
 
@@ -125,6 +153,7 @@ trait Outcome: Send {
 
 struct Pending<T, F> {
     work: F,
+    apart: bool,
     answer: oneshot::Sender<Result<T, Error>>,
 }
 
@@ -139,6 +168,10 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
 {
+    fn apart(&self) -> bool {
+        self.apart
+    }
+
     async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
         let result = (self.work)(connection).await.map_err(|error| Error::sqlite(store, &error));
         Box::new(Ran { result, answer: self.answer })
@@ -164,6 +197,7 @@ impl<T: Send + 'static> Outcome for Ran<T> {
 struct Task {
     store: Arc<str>,
     connection: SqliteConnection,
+    turn: Turn,
     changes: mpsc::Receiver<Message>,
     counters: Arc<Counters>,
     /// Who waits for the end.
@@ -219,6 +253,8 @@ impl Task {
 
     /// One transaction: `first` and whatever waits by the time each change before it has run.
     async fn commit_together(&mut self, first: Box<dyn Change>) -> Result<(), Error> {
+        let turn = Arc::clone(&self.turn);
+        let _ours = turn.lock().await;
         if let Err(error) = self.begin().await {
             first.refuse(error.clone());
             return Err(error);
@@ -257,14 +293,17 @@ impl Task {
         })
     }
 
-    /// Runs one change in its savepoint. The second value tells whether the transaction around it still stands.
+    /// Runs one change, in its savepoint where it needs one. The second value tells whether the transaction around it
+    /// still stands.
     async fn run_apart(&mut self, change: Box<dyn Change>) -> (Box<dyn Outcome>, Result<(), Error>) {
-        if let Err(error) = self.statement("SAVEPOINT change").await {
+        let apart = change.apart();
+        if apart && let Err(error) = self.statement("SAVEPOINT change").await {
             return (Box::new(Unrun(change)), Err(error));
         }
         let outcome = change.run(&self.store, &mut self.connection).await;
         let undisturbed = match outcome.error() {
-            None => self.statement("RELEASE change").await,
+            None if apart => self.statement("RELEASE change").await,
+            None => Ok(()),
             // After these SQLite may have rolled the whole transaction back.
             Some(
                 error @ (Error::Busy { .. }
@@ -273,6 +312,7 @@ impl Task {
                 | Error::Corrupt { .. }
                 | Error::Denied { .. }),
             ) => Err(error.clone()),
+            Some(_) if !apart => Ok(()),
             Some(_) => match self.statement("ROLLBACK TO change").await {
                 Ok(()) => self.statement("RELEASE change").await,
                 failed => failed,

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
+use syncline_core::lock::{LeaseId, Name, Ttl};
 use syncline_core::schedule::{Bucket, Cost, Reason};
+use syncline_store::lock::{Acquired, Request};
 use syncline_store::schedule::{
     Claim, Dead, Ending, Filter, HISTORY_MAX, Intent, Keep, Nodes, Outcome, STEP_MAX, Schedule, Show, State,
     Totals,
 };
 use syncline_store::{Error, Store};
 
-use super::fixture::{Fixture, key, minute, until};
+use super::fixture::{Fixture, minute, until};
 
 pub(crate) const LOCK: Duration = Duration::from_secs(55);
 pub(crate) const COST: Cost = Cost::DEFAULT;
@@ -22,6 +24,11 @@ pub(crate) fn watched<'a>(job: &'a str, node: &'a str) -> Intent<'a> {
 
 pub(crate) fn unwatched<'a>(job: &'a str, node: &'a str) -> Intent<'a> {
     Intent { job, node, reason: Reason::NoViewer, cost: COST }
+}
+
+/// The lock of a bucket of the job `picture`.
+pub(crate) fn lock_of(bucket: Bucket) -> Name {
+    Name::new(format!("genlock:{bucket}:picture")).unwrap()
 }
 
 /// Claims a bucket that is known to be free.
@@ -61,9 +68,9 @@ pub(crate) async fn vw_07_of_many_claims_of_a_bucket_one_wins(fixture: &Fixture)
         }
         let (run_id, node) = winner.expect("somebody wins");
         assert!(takers.iter().all(|by| *by == node), "{takers:?} but {node} won");
-        let lock = fixture.store.kv().get(&key(&format!("genlock:{bucket}:picture"))).await.unwrap().unwrap();
-        assert_eq!(lock.value, node);
-        assert!(lock.ttl_left.unwrap() <= LOCK);
+        let lock = fixture.store.locks().look(&lock_of(bucket)).await.unwrap().unwrap();
+        assert_eq!(lock.holder, node);
+        assert!(lock.left <= LOCK);
         let run = fixture.store.schedule().run(run_id).await.unwrap().unwrap();
         assert_eq!((run.state, run.node, run.bucket), (State::Running, node, Some(bucket.to_string())));
     }
@@ -72,28 +79,34 @@ pub(crate) async fn vw_07_of_many_claims_of_a_bucket_one_wins(fixture: &Fixture)
 }
 
 pub(crate) async fn vw_07_a_run_bucket_stays_taken_when_its_lock_is_gone(fixture: &Fixture) {
-    let (kv, schedule) = (fixture.store.kv(), fixture.store.schedule());
+    let (locks, schedule) = (fixture.store.locks(), fixture.store.schedule());
     let claim = schedule.claim(&watched("picture", "a"), minute(0), Duration::from_millis(50)).await.unwrap();
     assert!(matches!(claim, Claim::Won { .. }));
-    let lock = key(&format!("genlock:{}:picture", minute(0)));
-    until("the lock has expired", async || kv.get(&lock).await.unwrap().is_none()).await;
+    let lock = lock_of(minute(0));
+    until("the lock has expired", async || locks.look(&lock).await.unwrap().is_none()).await;
     for node in ["a", "b"] {
         let claim = schedule.claim(&watched("picture", node), minute(0), LOCK).await.unwrap();
         assert_eq!(claim, Claim::Taken { by: "a".to_owned() });
     }
-    assert_eq!(kv.get(&lock).await.unwrap(), None, "a claim that lost leaves no lock behind");
+    assert_eq!(locks.look(&lock).await.unwrap(), None, "a claim that lost leaves no lock behind");
     // Another job, and another minute, are free.
     win(&*schedule, "report", "b", minute(0)).await;
     win(&*schedule, "picture", "b", minute(1)).await;
 }
 
 pub(crate) async fn vw_07_a_lock_held_by_another_takes_the_bucket(fixture: &Fixture) {
-    let (kv, schedule) = (fixture.store.kv(), fixture.store.schedule());
-    kv.put(&key(&format!("genlock:{}:picture", minute(0))), "elsewhere", Some(LOCK)).await.unwrap();
+    let (locks, schedule) = (fixture.store.locks(), fixture.store.schedule());
+    let lease = LeaseId::from_random([1; 16]);
+    let (name, ttl) = (lock_of(minute(0)), Ttl::from_ms(55_000).unwrap());
+    let held = Request { name: &name, lease, holder: "elsewhere", ttl, waits: false };
+    assert!(matches!(locks.acquire(held).await.unwrap(), Acquired::Granted { .. }));
     let claim = schedule.claim(&watched("picture", "a"), minute(0), LOCK).await.unwrap();
     assert_eq!(claim, Claim::Taken { by: "elsewhere".to_owned() });
     assert_eq!(fixture.rows("schedule_runs").await, 0);
     assert_eq!(schedule.totals(None).await.unwrap(), Totals::default());
+    // Given back, it is anybody's.
+    locks.release(&name, lease).await.unwrap().unwrap();
+    win(&*schedule, "picture", "a", minute(0)).await;
 }
 
 pub(crate) async fn a_bucket_skipped_by_several_nodes_has_one_record(fixture: &Fixture) {

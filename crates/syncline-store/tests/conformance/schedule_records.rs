@@ -9,8 +9,8 @@ use syncline_store::schedule::{
     Show, State, Totals,
 };
 
-use super::fixture::{Fixture, key, minute};
-use super::schedule::{COST, LOCK, unwatched, watched, win};
+use super::fixture::{Fixture, minute};
+use super::schedule::{COST, LOCK, lock_of, unwatched, watched, win};
 
 fn outcome(ending: Ending, detail: &str) -> Outcome {
     Outcome { ending, attempts: 2, detail: detail.to_owned(), cost: COST }
@@ -222,5 +222,5 @@ pub(crate) async fn old_history_is_trimmed_in_steps_and_totals_stay(fixture: &Fi
     assert_eq!(kept, expected);
     assert_eq!(schedule.totals(Some("picture")).await.unwrap(), before);
     assert_eq!(fixture.rows("schedule_runs").await, 6 + 39, "other jobs are left alone");
-    assert!(fixture.store.kv().get(&key(&format!("genlock:{}:picture", minute(0)))).await.unwrap().is_some());
+    assert!(fixture.store.locks().look(&lock_of(minute(0))).await.unwrap().is_some());
 }

@@ -1,0 +1,324 @@
+//! Locks on PostgreSQL. Leases are counted on the database's clock, read again when the row is ours.
+//!
+//! A grant is one statement and durable when it is answered: nothing is lost with a node, the server or its power.
+//! A clock of the server that was set back makes leases look longer than any may be; they are shortened to the longest
+//! as soon as somebody asks for the lock.
+//!
+//! Who waits says so in the row (`wanted_until`), and the release then announces itself by `NOTIFY`, in its own
+//! transaction: a release nobody waits for does not pay for it. Behind a pooler `LISTEN` does not work; there, and
+//! while the listening connection is lost, whoever waits looks every [`LOOK_EVERY_DEAF`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgListener;
+use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
+
+use super::{Engine, Session, now_ms};
+use crate::Error;
+use crate::lock::{
+    self, Acquired, CLOCK_TOKEN_MAX, Ears, FORGET_AFTER, Holding, Locks, Request, Row, Watch, holding,
+    token_of,
+};
+
+/// How often somebody who waits looks, although releases are heard: a notice can still be lost on the way.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often where releases of other nodes are not heard.
+const LOOK_EVERY_DEAF: Duration = Duration::from_millis(50);
+/// How long one look keeps a row marked as wanted.
+const WANTED_FOR_MS: i64 = 60_000;
+/// How long the listener rests after its connection could not be made.
+const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How old a raised floor must be before rows below it go: longer than any statement lasts.
+const FLOOR_SETTLES_MS: i64 = 60_000;
+const CHANNEL: &str = "syncline_lock";
+
+/// The smallest token this moment allows: microseconds since the epoch.
+macro_rules! clock_token {
+    () => {
+        "least((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $5)"
+    };
+}
+
+/// name, lease, holder, ttl, greatest token of the clock. Gives the token, or no row where somebody else holds it.
+const GRANT: &str = concat!(
+    "INSERT INTO locks (name, lease_id, holder, token, granted_at, expires_at) SELECT $1, $2, $3, greatest(",
+    clock_token!(),
+    ", token + 1), ",
+    now_ms!(),
+    ", ",
+    now_ms!(),
+    " + $4 FROM lock_floor ON CONFLICT (name) DO UPDATE SET token = CASE WHEN locks.lease_id = excluded.lease_id \
+     AND locks.expires_at > ",
+    now_ms!(),
+    " THEN locks.token ELSE greatest(locks.token + 1, excluded.token) END, granted_at = CASE WHEN \
+     locks.lease_id = excluded.lease_id THEN locks.granted_at ELSE ",
+    now_ms!(),
+    " END, lease_id = excluded.lease_id, holder = excluded.holder, expires_at = ",
+    now_ms!(),
+    " + $4 WHERE locks.expires_at <= ",
+    now_ms!(),
+    " OR locks.lease_id = excluded.lease_id RETURNING token"
+);
+/// Says that somebody waits, and reads the lock. The longest lease there is bounds what the row may claim.
+const WANT: &str = concat!(
+    "UPDATE locks SET wanted_until = ",
+    now_ms!(),
+    " + $2, expires_at = least(expires_at, ",
+    now_ms!(),
+    " + $3) WHERE name = $1 RETURNING name, holder, token, ",
+    now_ms!(),
+    " - granted_at, expires_at - ",
+    now_ms!()
+);
+const LOOK: &str = concat!(
+    "SELECT name, holder, token, ",
+    now_ms!(),
+    " - granted_at, expires_at - ",
+    now_ms!(),
+    " FROM locks WHERE name = $1 AND expires_at > ",
+    now_ms!()
+);
+const RENEW: &str = concat!(
+    "UPDATE locks SET expires_at = ",
+    now_ms!(),
+    " + $3 WHERE name = $1 AND lease_id = $2 AND expires_at > ",
+    now_ms!(),
+    " RETURNING token"
+);
+/// name, lease, channel.
+const RELEASE: &str = concat!(
+    "WITH freed AS (UPDATE locks SET lease_id = NULL, expires_at = ",
+    now_ms!(),
+    " WHERE name = $1 AND lease_id = $2 AND expires_at > ",
+    now_ms!(),
+    " RETURNING name, token, wanted_until > expires_at AS wanted) \
+     SELECT token, CASE WHEN wanted THEN pg_notify($3, name)::text END FROM freed"
+);
+/// name, channel. The row is locked before it is read, so that what is returned is what is ended.
+const FORCE: &str = concat!(
+    "WITH held AS (SELECT name, holder, token, ",
+    now_ms!(),
+    " - granted_at AS age, expires_at - ",
+    now_ms!(),
+    " AS left_ms FROM locks WHERE name = $1 AND expires_at > ",
+    now_ms!(),
+    " FOR UPDATE), freed AS (UPDATE locks SET lease_id = NULL, expires_at = ",
+    now_ms!(),
+    " FROM held WHERE locks.name = held.name RETURNING locks.name) \
+     SELECT held.name, held.holder, held.token, held.age, held.left_ms, pg_notify($2, held.name)::text \
+     FROM held JOIN freed ON freed.name = held.name"
+);
+const LEASE: &str = "SELECT lease_id FROM locks WHERE name = $1";
+const LIST: &str = concat!(
+    "SELECT name, holder, token, ",
+    now_ms!(),
+    " - granted_at, expires_at - ",
+    now_ms!(),
+    " FROM locks WHERE name >= $1 AND name < $2 AND expires_at > (SELECT ",
+    now_ms!(),
+    ") ORDER BY name LIMIT $3"
+);
+/// limit, age. Rows that others are changing at this moment are in use.
+const FORGET: &str = concat!(
+    "DELETE FROM locks WHERE name IN (SELECT name FROM locks WHERE token <= (SELECT settled FROM lock_floor) \
+     AND expires_at < (SELECT ",
+    now_ms!(),
+    ") - $2 LIMIT $1 FOR UPDATE SKIP LOCKED)"
+);
+/// Lifts the floor above what may be forgotten the next time.
+const RAISE_FLOOR: &str = concat!(
+    "UPDATE lock_floor SET settled = token, raised_at = ",
+    now_ms!(),
+    ", token = greatest(token, coalesce((SELECT max(locks.token) FROM locks), 0)) WHERE raised_at <= ",
+    now_ms!(),
+    " - $1"
+);
+
+/// What all ports of one engine share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    ears: Arc<Ears>,
+    /// Set once somebody listens for the releases of other nodes.
+    started: AtomicBool,
+    /// Whether they are heard at the moment.
+    hears: Arc<AtomicBool>,
+}
+
+/// The lock port on PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct PostgresLocks {
+    engine: Engine,
+}
+
+#[async_trait]
+impl Locks for PostgresLocks {
+    async fn acquire(&self, request: Request<'_>) -> Result<Acquired, Error> {
+        lock::check_holder(request.holder)?;
+        loop {
+            let mut session = self.engine.statement().await?;
+            let token = grant(
+                &self.engine,
+                &mut session,
+                (request.name.as_str(), request.lease, request.holder),
+                ttl_ms(request.ttl),
+            )
+            .await?;
+            session.commit().await?;
+            if let Some(token) = token {
+                return Ok(Acquired::Granted { token });
+            }
+            // Between the two statements it may have been given back, and then it is asked for again.
+            if let Some(held) = self.held(request).await? {
+                return Ok(Acquired::Held(held));
+            }
+        }
+    }
+
+    async fn renew(&self, name: &Name, lease: LeaseId, ttl: Ttl) -> Result<Result<Token, Refused>, Error> {
+        let renew = self.engine.query(RENEW).bind(name.as_str().to_owned()).bind(lease.text());
+        let mut session = self.engine.statement().await?;
+        let renewed: Option<(i64,)> = session.first(renew.bind(ttl_ms(ttl))).await?;
+        session.commit().await?;
+        self.answer(name, lease, renewed.map(|(token,)| token)).await
+    }
+
+    async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
+        let release = self.engine.query(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
+        let mut session = self.engine.statement().await?;
+        let released: Option<(i64, Option<String>)> = session.first(release.bind(CHANNEL)).await?;
+        session.commit().await?;
+        if released.is_some() {
+            self.shared().ears.tell(name.as_str());
+        }
+        self.answer(name, lease, released.map(|(token, _)| token)).await
+    }
+
+    async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
+        let force = self.engine.query(FORCE).bind(name.as_str().to_owned()).bind(CHANNEL);
+        let mut session = self.engine.statement().await?;
+        let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
+        session.commit().await?;
+        self.shared().ears.tell(name.as_str());
+        Ok(ended
+            .map(|(name, holder, token, age_ms, left_ms, _)| holding((name, holder, token, age_ms, left_ms))))
+    }
+
+    async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
+        let mut session = self.engine.statement().await?;
+        let row: Option<Row> = session.first(self.engine.query(LOOK).bind(name.as_str().to_owned())).await?;
+        session.commit().await?;
+        Ok(row.map(holding))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Holding>, Error> {
+        let (from, to, limit) = lock::check_list(prefix, limit)?;
+        let mut session = self.engine.statement().await?;
+        let rows: Vec<Row> = session.all(self.engine.query(LIST).bind(from).bind(to).bind(limit)).await?;
+        session.commit().await?;
+        Ok(rows.into_iter().map(holding).collect())
+    }
+
+    fn watch(&self, name: &Name) -> Watch {
+        let shared = self.shared();
+        if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
+            tokio::spawn(listen(self.engine.clone(), Arc::clone(&shared.ears), Arc::clone(&shared.hears)));
+        }
+        let hears = shared.hears.load(Ordering::Acquire);
+        shared.ears.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<u64, Error> {
+        let limit = lock::check_sweep(limit)?;
+        let forget_after_ms = i64::try_from(FORGET_AFTER.as_millis()).expect("an hour fits");
+        let mut session = self.engine.statement().await?;
+        let forgotten = session.execute(self.engine.query(FORGET).bind(limit).bind(forget_after_ms)).await?;
+        session.commit().await?;
+        let mut session = self.engine.statement().await?;
+        session.execute(self.engine.query(RAISE_FLOOR).bind(FLOOR_SETTLES_MS)).await?;
+        session.commit().await?;
+        Ok(forgotten)
+    }
+}
+
+impl PostgresLocks {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.engine.locks
+    }
+
+    /// Who has the lock, if anybody has; marked as wanted if whoever asks will wait.
+    async fn held(&self, request: Request<'_>) -> Result<Option<Holding>, Error> {
+        if !request.waits {
+            return self.look(request.name).await;
+        }
+        let want = self.engine.query(WANT).bind(request.name.as_str().to_owned()).bind(WANTED_FOR_MS);
+        let mut session = self.engine.statement().await?;
+        let row: Option<Row> = session.first(want.bind(ttl_ms(Ttl::MAX))).await?;
+        session.commit().await?;
+        Ok(row.filter(|row| row.4 > 0).map(holding))
+    }
+
+    /// The answer to somebody who showed a lease: the token where a row was changed.
+    async fn answer(
+        &self,
+        name: &Name,
+        lease: LeaseId,
+        changed: Option<i64>,
+    ) -> Result<Result<Token, Refused>, Error> {
+        if let Some(token) = changed {
+            return Ok(Ok(token_of(token)));
+        }
+        let mut session = self.engine.statement().await?;
+        let found: Option<(Option<String>,)> =
+            session.first(self.engine.query(LEASE).bind(name.as_str().to_owned())).await?;
+        session.commit().await?;
+        Ok(Err(lock::refused(found.map(|(lease,)| lease), lease)))
+    }
+}
+
+/// Grants a lock, also inside a transaction that does more; `None` where somebody else holds it.
+pub(super) async fn grant(
+    engine: &Engine,
+    session: &mut Session,
+    (name, lease, holder): (&str, LeaseId, &str),
+    ttl_ms: i64,
+) -> Result<Option<Token>, Error> {
+    let grant = engine.query(GRANT).bind(name.to_owned()).bind(lease.text()).bind(holder.to_owned());
+    let granted: Option<(i64,)> = session.first(grant.bind(ttl_ms).bind(CLOCK_TOKEN_MAX)).await?;
+    Ok(granted.map(|(token,)| token_of(token)))
+}
+
+/// Passes on what other nodes announce, until the engine is closed.
+async fn listen(engine: Engine, ears: Arc<Ears>, hears: Arc<AtomicBool>) {
+    while !engine.pool.is_closed() {
+        if let Err(error) = hear(&engine, &ears, &hears).await {
+            tracing::debug!(store = engine.name(), %error, "releases of other nodes are not heard");
+        }
+        hears.store(false, Ordering::Release);
+        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+    }
+}
+
+/// Listens for as long as the connection lasts.
+async fn hear(engine: &Engine, ears: &Ears, hears: &AtomicBool) -> sqlx::Result<()> {
+    let mut listener = PgListener::connect_with(&engine.pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    hears.store(true, Ordering::Release);
+    // What was announced before this moment was not heard.
+    ears.tell_all();
+    while let Some(notice) = listener.try_recv().await? {
+        ears.tell(notice.payload());
+    }
+    Ok(())
+}
+
+fn ttl_ms(ttl: Ttl) -> i64 {
+    i64::try_from(ttl.as_ms()).expect("the longest lease fits")
+}

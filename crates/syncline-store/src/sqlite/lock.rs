@@ -1,0 +1,510 @@
+//! Locks on SQLite. Leases are counted on the store's steady clock.
+//!
+//! Grants, renewals and releases share commits like every write, but on a connection of their own whose commits are
+//! not synced (`synchronous=NORMAL` on the same log). What that means for which crash:
+//!
+//! - **The process is killed:** nothing is lost. What is committed is the system's to write.
+//! - **The machine loses power:** the last grants and releases may be gone. Therefore two promises are synced ahead of
+//!   them, every few seconds at most ([`Reserve`]): no token above this one has been granted, and no lease lasts
+//!   beyond that moment. With the first opening in another boot the tokens go on above the one, all leases from before
+//!   count as lost, and for as long as one of them could still have lasted nobody is granted anything
+//!   ([`forget_before_boot`]). That time is counted from the opening, so that no clock has to be believed.
+//!
+//! Several processes may share the file: everything is decided by the rows, inside SQLite's transactions. A release
+//! wakes who waits in this process at once; in another one they look every [`LOOK_EVERY`].
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
+
+use super::Engine;
+use super::writer::{Work, Writer};
+use crate::Error;
+use crate::clock::SteadyClock;
+use crate::lock::{
+    self, Acquired, CLOCK_TOKEN_MAX, Ears, FORGET_AFTER, Holding, Locks, Request, Row, Watch, holding,
+    token_of,
+};
+
+/// How often somebody who waits looks for a release by another process on the file.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often where no other process can be.
+const LOOK_EVERY_ALONE: Duration = Duration::from_secs(1);
+/// How far beyond what is needed now the promises reach: one synced write in this time, however many grants.
+const RESERVED_AHEAD_MS: i64 = 10_000;
+/// Tokens follow the time of day in microseconds.
+const TOKENS_PER_MS: i64 = 1_000;
+
+/// name, lease, holder, token, now, expires_at, ceiling. Gives the token, or no row where somebody else holds it or the
+/// ceiling is reached.
+const GRANT: &str = "INSERT INTO locks (name, lease_id, holder, token, granted_at, expires_at) \
+     SELECT $1, $2, $3, max($4, floor + 1), $5, $6 FROM lock_reserve WHERE max($4, floor + 1) <= $7 \
+     ON CONFLICT (name) DO UPDATE SET \
+     token = CASE WHEN lease_id = excluded.lease_id AND expires_at > $5 THEN token \
+         ELSE max(token + 1, excluded.token) END, \
+     granted_at = CASE WHEN lease_id = excluded.lease_id AND expires_at > $5 THEN granted_at \
+         ELSE excluded.granted_at END, \
+     lease_id = excluded.lease_id, holder = excluded.holder, expires_at = excluded.expires_at \
+     WHERE token < $7 AND (expires_at <= $5 OR lease_id = excluded.lease_id) RETURNING token";
+const RENEW: &str = "UPDATE locks SET expires_at = $4 WHERE name = $1 AND lease_id = $2 AND expires_at > $3 \
+     RETURNING token";
+const RELEASE: &str = "UPDATE locks SET lease_id = NULL, expires_at = $3 \
+     WHERE name = $1 AND lease_id = $2 AND expires_at > $3 RETURNING token";
+const LEASE: &str = "SELECT lease_id FROM locks WHERE name = $1";
+/// The lock as it was before its lease is ended.
+const LOOK: &str = "SELECT name, holder, token, $2 - granted_at, expires_at - $2 FROM locks \
+     WHERE name = $1 AND expires_at > $2";
+const HELD_BY_ANOTHER: &str = "SELECT name, holder, token, $2 - granted_at, expires_at - $2 FROM locks \
+     WHERE name = $1 AND expires_at > $2 AND lease_id IS NOT $3";
+const END: &str = "UPDATE locks SET lease_id = NULL, expires_at = $2 WHERE name = $1 AND expires_at > $2";
+const LIST: &str = "SELECT name, holder, token, $3 - granted_at, expires_at - $3 FROM locks \
+     WHERE name >= $1 AND name < $2 AND expires_at > $3 ORDER BY name LIMIT $4";
+/// The token of a lock that is free or is the asker's own: the ceiling stood in the way.
+const TOKEN: &str = "SELECT max(token_ceiling, coalesce((SELECT token FROM locks WHERE name = $1), floor)) \
+     FROM lock_reserve";
+const RESERVE: &str = "UPDATE lock_reserve SET token_ceiling = max(token_ceiling, $1), \
+     lease_horizon = max(lease_horizon, $2), reserved_at = $3 RETURNING token_ceiling, lease_horizon";
+const FORGETTABLE: &str = "SELECT name FROM locks WHERE expires_at < $1 LIMIT $2";
+/// Where the tokens of names without a row may not go back below.
+const RAISE_FLOOR: &str = "UPDATE lock_reserve SET floor = max(floor, coalesce((SELECT max(token) FROM locks \
+     WHERE name IN (SELECT value FROM json_each($1)) AND expires_at < $2), 0))";
+const FORGET: &str = "DELETE FROM locks WHERE name IN (SELECT value FROM json_each($1)) AND expires_at < $2";
+
+/// What all ports of one engine share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    writer: Writer,
+    ears: Arc<Ears>,
+    /// The last promises this process has made.
+    reserve: Mutex<Reserve>,
+    quiet_until_ms: i64,
+    look_every: Duration,
+}
+
+/// What has been promised durably.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reserve {
+    /// No token above this has been granted.
+    token_ceiling: i64,
+    /// No lease ends after this.
+    lease_horizon_ms: i64,
+}
+
+/// The lock port on SQLite.
+#[derive(Debug)]
+pub(crate) struct SqliteLocks {
+    engine: Engine,
+}
+
+impl Shared {
+    /// `unsynced` writes what need not survive the machine.
+    pub(super) fn new(unsynced: Writer, quiet_until_ms: i64, in_memory: bool) -> Self {
+        Self {
+            writer: unsynced,
+            ears: Arc::default(),
+            // Nothing is known to be promised before the first promise is made.
+            reserve: Mutex::new(Reserve { token_ceiling: 0, lease_horizon_ms: 0 }),
+            quiet_until_ms,
+            look_every: if in_memory { LOOK_EVERY_ALONE } else { LOOK_EVERY },
+        }
+    }
+
+    /// Commits what is queued. In memory the writer is the engine's own, and closing it twice does nothing.
+    pub(super) async fn close(&self) {
+        self.writer.close().await;
+        self.ears.tell_all();
+    }
+
+    fn reserve(&self) -> Reserve {
+        *self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What another boot means for what was granted before it: see the module's words on the loss of power.
+pub(super) async fn forget_before_boot(connection: &mut SqliteConnection, now_ms: i64) -> sqlx::Result<()> {
+    let reset = "UPDATE lock_reserve SET floor = max(floor, token_ceiling), \
+         quiet_until = $1 + max(lease_horizon - reserved_at, 0), \
+         lease_horizon = $1 + max(lease_horizon - reserved_at, 0), reserved_at = $1";
+    sqlx::query(reset).bind(now_ms).execute(&mut *connection).await?;
+    sqlx::query("DELETE FROM locks").execute(connection).await?;
+    Ok(())
+}
+
+/// Until when nobody is granted anything.
+pub(super) async fn quiet_until_ms(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT quiet_until FROM lock_reserve").fetch_one(connection).await
+}
+
+/// Grants a lock inside a change that does more and is synced, so that no promise has to be made ahead.
+pub(super) async fn grant_synced(
+    connection: &mut SqliteConnection,
+    (name, lease, holder): (&str, LeaseId, &str),
+    ttl_ms: i64,
+    clock: &SteadyClock,
+) -> sqlx::Result<Result<(), String>> {
+    let (now_ms, token) = (clock.now_ms(), clock_token(clock));
+    let grant = sqlx::query_scalar(GRANT).bind(name).bind(lease.text()).bind(holder).bind(token);
+    let grant = grant.bind(now_ms).bind(now_ms + ttl_ms).bind(i64::MAX);
+    let granted: Option<i64> = grant.fetch_optional(&mut *connection).await?;
+    let Some(token) = granted else {
+        let by = sqlx::query_scalar("SELECT holder FROM locks WHERE name = $1").bind(name);
+        return Ok(Err(by.fetch_one(connection).await?));
+    };
+    let raise = "UPDATE lock_reserve SET token_ceiling = $1 WHERE token_ceiling < $1";
+    sqlx::query(raise).bind(token).execute(connection).await?;
+    Ok(Ok(()))
+}
+
+/// What one attempt at a grant came to.
+enum Attempt {
+    Done(Acquired),
+    /// The promises do not reach as far as this token and this moment.
+    BeyondReserve {
+        token: i64,
+    },
+}
+
+#[async_trait]
+impl Locks for SqliteLocks {
+    async fn acquire(&self, request: Request<'_>) -> Result<Acquired, Error> {
+        lock::check_holder(request.holder)?;
+        let clock = self.engine.clock();
+        let quiet_ms = self.shared().quiet_until_ms - clock.now_ms();
+        if quiet_ms > 0 {
+            return Ok(Acquired::Quiet { left: Duration::from_millis(quiet_ms.unsigned_abs()) });
+        }
+        let mut token = clock_token(clock);
+        loop {
+            self.promise(token, request.ttl).await?;
+            match self.attempt(request).await? {
+                Attempt::Done(acquired) => return Ok(acquired),
+                Attempt::BeyondReserve { token: reached } => token = reached,
+            }
+        }
+    }
+
+    async fn renew(&self, name: &Name, lease: LeaseId, ttl: Ttl) -> Result<Result<Token, Refused>, Error> {
+        loop {
+            self.promise(0, ttl).await?;
+            let horizon_ms = self.shared().reserve().lease_horizon_ms;
+            let clock = self.engine.clock().clone();
+            let renew = sqlx::query_scalar(RENEW).bind(name.as_str().to_owned()).bind(lease.text());
+            let renewed = self.write_once(move |connection| {
+                Box::pin(async move {
+                    let now_ms = clock.now_ms();
+                    let expires_at = now_ms + ttl_ms(ttl);
+                    if expires_at > horizon_ms {
+                        return Ok(None);
+                    }
+                    Ok(Some(renew.bind(now_ms).bind(expires_at).fetch_optional(connection).await?))
+                })
+            });
+            if let Some(renewed) = renewed.await? {
+                return self.answer(name, lease, renewed).await;
+            }
+        }
+    }
+
+    async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
+        let release = sqlx::query_scalar(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
+        let clock = self.engine.clock().clone();
+        let released = self
+            .write_once(move |connection| Box::pin(release.bind(clock.now_ms()).fetch_optional(connection)));
+        let released = released.await?;
+        if released.is_some() {
+            self.shared().ears.tell(name.as_str());
+        }
+        self.answer(name, lease, released).await
+    }
+
+    async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
+        let now_ms = self.engine.clock().now_ms();
+        let look = sqlx::query_as(LOOK).bind(name.as_str().to_owned()).bind(now_ms);
+        let end = sqlx::query(END).bind(name.as_str().to_owned()).bind(now_ms);
+        let ended: Option<Row> = self
+            .write_once(move |connection| {
+                Box::pin(async move {
+                    let found = look.fetch_optional(&mut *connection).await?;
+                    end.execute(connection).await?;
+                    Ok(found)
+                })
+            })
+            .await?;
+        self.shared().ears.tell(name.as_str());
+        Ok(ended.map(holding))
+    }
+
+    async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
+        let look = sqlx::query_as(LOOK).bind(name.as_str().to_owned()).bind(self.engine.clock().now_ms());
+        let row: Option<Row> =
+            self.engine.read(|connection| Box::pin(look.fetch_optional(connection))).await?;
+        Ok(row.map(holding))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Holding>, Error> {
+        let (from, to, limit) = lock::check_list(prefix, limit)?;
+        let list = sqlx::query_as(LIST).bind(from).bind(to).bind(self.engine.clock().now_ms()).bind(limit);
+        let rows: Vec<Row> = self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
+        Ok(rows.into_iter().map(holding).collect())
+    }
+
+    fn watch(&self, name: &Name) -> Watch {
+        self.shared().ears.watch(name, self.shared().look_every)
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<u64, Error> {
+        let limit = lock::check_sweep(limit)?;
+        let forget_after_ms = i64::try_from(FORGET_AFTER.as_millis()).expect("an hour fits");
+        let before_ms = self.engine.clock().now_ms() - forget_after_ms;
+        // Found beside the writer, because the search goes through all rows.
+        let found = sqlx::query_scalar(FORGETTABLE).bind(before_ms).bind(limit);
+        let names: Vec<String> = self.engine.read(|connection| Box::pin(found.fetch_all(connection))).await?;
+        if names.is_empty() {
+            return Ok(0);
+        }
+        let names = serde_json::to_string(&names).expect("a list of strings");
+        let raise = sqlx::query(RAISE_FLOOR).bind(names.clone()).bind(before_ms);
+        let forget = sqlx::query(FORGET).bind(names).bind(before_ms);
+        let forgotten = self.shared().writer.write(move |connection| {
+            Box::pin(async move {
+                raise.execute(&mut *connection).await?;
+                forget.execute(connection).await
+            })
+        });
+        Ok(forgotten.await?.rows_affected())
+    }
+}
+
+impl SqliteLocks {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.engine.locks
+    }
+
+    async fn write_once<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        self.shared().writer.write_once(work).await
+    }
+
+    /// One attempt, decided when its turn has come.
+    async fn attempt(&self, request: Request<'_>) -> Result<Attempt, Error> {
+        let (name, lease) = (request.name.as_str().to_owned(), request.lease.text());
+        let (holder, ttl_ms) = (request.holder.to_owned(), ttl_ms(request.ttl));
+        let (clock, reserve) = (self.engine.clock().clone(), self.shared().reserve());
+        self.write_once(move |connection| {
+            Box::pin(async move {
+                let (now_ms, token) = (clock.now_ms(), clock_token(&clock));
+                if now_ms + ttl_ms > reserve.lease_horizon_ms || token > reserve.token_ceiling {
+                    return Ok(Attempt::BeyondReserve { token });
+                }
+                let grant = sqlx::query_scalar(GRANT).bind(&name).bind(&lease).bind(holder).bind(token);
+                let grant = grant.bind(now_ms).bind(now_ms + ttl_ms).bind(reserve.token_ceiling);
+                if let Some(token) = grant.fetch_optional(&mut *connection).await? {
+                    return Ok(Attempt::Done(Acquired::Granted { token: token_of(token) }));
+                }
+                let held = sqlx::query_as(HELD_BY_ANOTHER).bind(&name).bind(now_ms).bind(&lease);
+                if let Some(held) = held.fetch_optional(&mut *connection).await? {
+                    return Ok(Attempt::Done(Acquired::Held(holding(held))));
+                }
+                let reached: i64 = sqlx::query_scalar(TOKEN).bind(&name).fetch_one(connection).await?;
+                Ok(Attempt::BeyondReserve { token: reached + 1 })
+            })
+        })
+        .await
+    }
+
+    /// Makes sure that what was promised durably reaches as far as a lease of `ttl` and this token.
+    async fn promise(&self, token: i64, ttl: Ttl) -> Result<(), Error> {
+        let now_ms = self.engine.clock().now_ms();
+        let (reserve, expires_at) = (self.shared().reserve(), now_ms + ttl_ms(ttl));
+        if reserve.token_ceiling >= token && reserve.lease_horizon_ms >= expires_at {
+            return Ok(());
+        }
+        let ceiling = token.max(clock_token(self.engine.clock())) + RESERVED_AHEAD_MS * TOKENS_PER_MS;
+        let raise = sqlx::query_as(RESERVE).bind(ceiling).bind(expires_at + RESERVED_AHEAD_MS).bind(now_ms);
+        let raised = self.engine.write(move |connection| Box::pin(raise.fetch_one(connection)));
+        let (token_ceiling, lease_horizon_ms) = raised.await?;
+        let mut known = self.shared().reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two may have raised it at once; what is in the database only grows.
+        known.token_ceiling = known.token_ceiling.max(token_ceiling);
+        known.lease_horizon_ms = known.lease_horizon_ms.max(lease_horizon_ms);
+        Ok(())
+    }
+
+    /// The answer to somebody who showed a lease: the token where a row was changed.
+    async fn answer(
+        &self,
+        name: &Name,
+        lease: LeaseId,
+        changed: Option<i64>,
+    ) -> Result<Result<Token, Refused>, Error> {
+        if let Some(token) = changed {
+            return Ok(Ok(token_of(token)));
+        }
+        let found = sqlx::query_scalar(LEASE).bind(name.as_str().to_owned());
+        let found = self.engine.read(|connection| Box::pin(found.fetch_optional(connection))).await?;
+        Ok(Err(lock::refused(found, lease)))
+    }
+}
+
+/// The smallest token this moment allows.
+fn clock_token(clock: &SteadyClock) -> i64 {
+    clock.wall_ms().saturating_mul(TOKENS_PER_MS).clamp(1, CLOCK_TOKEN_MAX)
+}
+
+fn ttl_ms(ttl: Ttl) -> i64 {
+    i64::try_from(ttl.as_ms()).expect("the longest lease fits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TimeSource;
+    use crate::clock::fake::FakeMachine;
+
+    const DECADE_MS: i64 = 10 * 365 * 86_400_000;
+
+    struct World {
+        folder: tempfile::TempDir,
+        machine: Arc<FakeMachine>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { folder: tempfile::tempdir().unwrap(), machine: Arc::new(FakeMachine::new()) }
+        }
+
+        async fn open(&self) -> SqliteLocks {
+            let url = format!("sqlite:{}", self.folder.path().join("store.db").display());
+            let source = Arc::clone(&self.machine) as Arc<dyn TimeSource>;
+            SqliteLocks::new(Engine::open(&url, source).await.unwrap())
+        }
+
+        /// What a disk would have that got nothing since: copies of the files, to be put back later.
+        fn disk(&self) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+            let files = std::fs::read_dir(self.folder.path()).unwrap().map(|file| file.unwrap().path());
+            // The index beside the log lives in memory and is gone with the power.
+            let kept = files.filter(|file| !file.to_string_lossy().ends_with("-shm"));
+            kept.map(|file| (file.clone(), std::fs::read(file).unwrap())).collect()
+        }
+
+        /// Loses power, with the disk as it was.
+        async fn lose_power(&self, locks: SqliteLocks, disk: Vec<(std::path::PathBuf, Vec<u8>)>) {
+            locks.engine.close().await;
+            for file in std::fs::read_dir(self.folder.path()).unwrap() {
+                std::fs::remove_file(file.unwrap().path()).unwrap();
+            }
+            for (file, bytes) in disk {
+                std::fs::write(file, bytes).unwrap();
+            }
+            self.machine.reboot();
+        }
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    async fn ask(locks: &SqliteLocks, text: &str, ttl: Ttl) -> (LeaseId, Acquired) {
+        let (name, lease) = (name(text), LeaseId::from_random(rand::random()));
+        let request = Request { name: &name, lease, holder: "ann", ttl, waits: false };
+        (lease, locks.acquire(request).await.unwrap())
+    }
+
+    async fn take(locks: &SqliteLocks, text: &str, ttl: Ttl) -> (LeaseId, Token) {
+        match ask(locks, text, ttl).await {
+            (lease, Acquired::Granted { token }) => (lease, token),
+            (_, refused) => panic!("{text}: {refused:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn lk_23_a_clock_that_is_set_neither_ends_nor_lengthens_a_lease() {
+        let world = World::new();
+        let locks = world.open().await;
+        let mut last = Token::NONE;
+        for jump_ms in [DECADE_MS, -DECADE_MS, -DECADE_MS, 3_600_000] {
+            let (lease, token) = take(&locks, "project", Ttl::DEFAULT).await;
+            assert!(token > last, "{token} after {last}, jumping {jump_ms}");
+            last = token;
+            world.machine.jump(jump_ms);
+            world.machine.advance(14_999);
+            assert!(matches!(ask(&locks, "project", Ttl::DEFAULT).await.1, Acquired::Held(_)));
+            assert_eq!(locks.renew(&name("project"), lease, Ttl::DEFAULT).await.unwrap(), Ok(token));
+            world.machine.advance(15_000);
+        }
+        // Forgotten while the clock stands in the past: the token does not go back with it.
+        world.machine.advance(2 * 3_600_000);
+        world.machine.jump(-3 * DECADE_MS);
+        assert_eq!(locks.sweep(10).await.unwrap(), 1);
+        assert!(take(&locks, "project", Ttl::DEFAULT).await.1 > last);
+    }
+
+    #[tokio::test]
+    async fn lk_23_after_a_loss_of_power_no_token_goes_back_and_no_lease_is_doubled() {
+        let world = World::new();
+        let locks = world.open().await;
+        take(&locks, "first", Ttl::DEFAULT).await;
+        let disk = world.disk();
+        // None of this reaches the disk. The clock is set back as well, so that it cannot help.
+        let mut lost = Vec::new();
+        for n in 0..50 {
+            lost.push(take(&locks, &format!("lost:{n}"), Ttl::DEFAULT).await.1);
+            let again = take(&locks, "again", Ttl::DEFAULT).await;
+            locks.release(&name("again"), again.0).await.unwrap().unwrap();
+            lost.push(again.1);
+        }
+        world.machine.advance(5_000);
+        let (lease, _) = take(&locks, "still-out", Ttl::DEFAULT).await;
+        world.lose_power(locks, disk).await;
+        world.machine.jump(-DECADE_MS);
+
+        let locks = world.open().await;
+        let (_, quiet) = ask(&locks, "lost:0", Ttl::DEFAULT).await;
+        let Acquired::Quiet { left } = quiet else { panic!("{quiet:?}") };
+        assert!(left >= Ttl::DEFAULT.duration(), "{left:?}");
+        let gone = locks.renew(&name("still-out"), lease, Ttl::DEFAULT).await.unwrap();
+        assert_eq!(gone, Err(Refused::NotHolder), "whoever held something finds out");
+        world.machine.advance(i64::try_from(left.as_millis()).unwrap() - 1);
+        assert!(matches!(ask(&locks, "lost:0", Ttl::DEFAULT).await.1, Acquired::Quiet { .. }));
+        // A second process, and a restart, count the same time.
+        let second = world.open().await;
+        assert!(matches!(ask(&second, "lost:0", Ttl::DEFAULT).await.1, Acquired::Quiet { .. }));
+        world.machine.advance(1);
+        let highest = lost.iter().max().unwrap();
+        for (locks, text) in [(&locks, "lost:0"), (&second, "again"), (&locks, "never-asked-for")] {
+            let token = take(locks, text, Ttl::DEFAULT).await.1;
+            assert!(token > *highest, "{token} after {highest}");
+        }
+    }
+
+    #[tokio::test]
+    async fn lk_23_a_promise_is_synced_every_few_seconds_however_many_grants() {
+        let world = World::new();
+        let locks = world.open().await;
+        let synced = || locks.engine.counts().1;
+        let before = synced();
+        for _ in 0..200 {
+            let (lease, _) = take(&locks, "project", Ttl::DEFAULT).await;
+            locks.renew(&name("project"), lease, Ttl::DEFAULT).await.unwrap().unwrap();
+            locks.release(&name("project"), lease).await.unwrap().unwrap();
+        }
+        assert_eq!(synced() - before, 1);
+        for second in 1..=60 {
+            world.machine.advance(1_000);
+            let (lease, _) = take(&locks, "project", Ttl::DEFAULT).await;
+            locks.release(&name("project"), lease).await.unwrap().unwrap();
+            assert!(synced() - before <= 1 + second / 10 + 1, "{second} s: {}", synced() - before);
+        }
+        assert!(synced() - before >= 5);
+    }
+}
