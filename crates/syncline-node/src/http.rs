@@ -16,6 +16,7 @@ mod gallery;
 mod health;
 mod jobs;
 mod kv;
+mod locks;
 mod openapi;
 mod pages;
 mod queues;
@@ -102,6 +103,10 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(shelf::collection, shelf::change_search, shelf::remove_search))
         .routes(routes!(kv::list))
         .routes(routes!(kv::read, kv::write, kv::remove))
+        .routes(routes!(locks::list))
+        .routes(routes!(locks::acquire))
+        .routes(routes!(locks::renew))
+        .routes(routes!(locks::release))
         .split_for_parts();
     (router, openapi::complete(api))
 }

@@ -6,6 +6,7 @@
 //! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
 //! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
 //! - [`schedule`]: jobs that run while somebody watches
+//! - [`lock`]: leases, with a line for those who wait
 //! - [`gallery`]: the pictures that the built-in job makes
 //! - [`demo`]: stand-ins for the book APIs, to try and to test
 //! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
@@ -21,6 +22,7 @@ pub mod demo;
 pub mod events;
 pub mod gallery;
 pub mod http;
+pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod node;

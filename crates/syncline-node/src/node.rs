@@ -24,6 +24,7 @@ use crate::http::auth::Auth;
 use crate::http::guard::Guard;
 use crate::http::metrics::Routes;
 use crate::http::{self, Streams};
+use crate::lock::Locks;
 use crate::metrics::Registry;
 use crate::queue::{self, Queues};
 use crate::schedule::{Scheduler, Surroundings};
@@ -104,6 +105,8 @@ pub struct Context {
     pub kv: Arc<dyn Kv>,
     /// Who is watching.
     pub viewer: Arc<Viewers>,
+    /// Who may do what alone.
+    pub locks: Locks,
     /// What runs when.
     pub scheduler: Scheduler,
     /// What the built-in job painted.
@@ -137,6 +140,7 @@ impl Context {
         let viewer =
             Viewers::new(&config.viewer, node.clone(), Arc::clone(&kv), events.clone(), clock, &registry);
         let viewer = Arc::new(viewer);
+        let locks = Locks::new(store.locks(), events.clone(), &registry);
         let gallery = Gallery::new(Arc::clone(&kv));
         let around = Surroundings {
             node: node.to_string(),
@@ -158,6 +162,7 @@ impl Context {
             policies: http::Policies::new(&config.shelf.cover_origins()),
             scheduler: Scheduler::new(&config.jobs, &around),
             viewer,
+            locks,
             gallery,
             queues,
             shelf,
@@ -289,6 +294,9 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
                 if let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
                     context.kv_errors.increment(1);
                     tracing::warn!(%error, "expired keys could not be swept");
+                }
+                if let Err(error) = context.locks.sweep(SWEEP_LIMIT).await {
+                    tracing::warn!(%error, "names of locks could not be forgotten");
                 }
             }
         }

@@ -11,6 +11,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,6 +27,8 @@ pub struct Error {
     /// For the log alone: what the sentence must not say.
     detail: Option<String>,
     retry_after_sec: Option<u64>,
+    /// What a program may want to know beside the code.
+    facts: Value,
 }
 
 /// The body of every error.
@@ -38,12 +41,23 @@ pub struct ErrorBody {
     error: Cow<'static, str>,
     /// One stable word for programs.
     code: &'static str,
+    /// Facts of this error, where its code has any.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    facts: Value,
 }
 
 impl Error {
     /// An error with a status of its own.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Error {
-        Error { status, code, message: message.into(), detail: None, retry_after_sec: None }
+        Error {
+            status,
+            code,
+            message: message.into(),
+            detail: None,
+            retry_after_sec: None,
+            facts: no_facts(),
+        }
     }
 
     /// 400: the request makes no sense, and will not later.
@@ -66,6 +80,12 @@ impl Error {
     #[must_use]
     pub fn because(self, detail: impl Display) -> Error {
         Error { detail: Some(detail.to_string()), ..self }
+    }
+
+    /// Adds facts, an object, to the body.
+    #[must_use]
+    pub(crate) fn with(self, facts: Value) -> Error {
+        Error { facts, ..self }
     }
 
     /// Adds when to try again.
@@ -91,7 +111,8 @@ impl Error {
     /// The answer itself. `for_viewer` adds `success: false`, as that route promises.
     pub(crate) fn render(&self, for_viewer: bool, id: Uuid) -> Response {
         let success = for_viewer.then_some(false);
-        let body = ErrorBody { success, error: self.message.clone(), code: self.code };
+        let facts = self.facts.clone();
+        let body = ErrorBody { success, error: self.message.clone(), code: self.code, facts };
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         let id = HeaderValue::from_str(&id.to_string()).expect("an id is plain ASCII");
@@ -117,6 +138,10 @@ impl Error {
             _ => Error::new(status, "refused", message),
         }
     }
+}
+
+fn no_facts() -> Value {
+    Value::Object(serde_json::Map::new())
 }
 
 impl IntoResponse for Error {

@@ -6,6 +6,7 @@ mod door;
 mod events;
 mod guard;
 mod kv;
+mod locks;
 mod pages;
 mod queues;
 mod routes;
