@@ -37,6 +37,15 @@ pub(crate) struct Target {
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     sentence: String,
+    /// The whole answer.
+    pub(crate) body: Value,
+}
+
+impl Refusal {
+    /// The stable word for it.
+    pub(crate) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
 }
 
 /// A node to ask.
@@ -68,7 +77,19 @@ impl Client {
         query: &[(&str, &str)],
         body: Option<&(impl Serialize + ?Sized)>,
     ) -> anyhow::Result<Value> {
-        let mut request = self.request(method, path, query)?.timeout(ANSWER_TIMEOUT);
+        self.ask_within(method, path, query, body, ANSWER_TIMEOUT).await
+    }
+
+    /// The same, for a question that may take its time, or has little.
+    pub(crate) async fn ask_within(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<&(impl Serialize + ?Sized)>,
+        timeout: Duration,
+    ) -> anyhow::Result<Value> {
+        let mut request = self.request(method, path, query)?.timeout(timeout);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -147,8 +168,8 @@ impl Client {
             bail!("the node at {} asks for its token: set SYNCLINE_TOKEN", self.url);
         }
         let body: Value = response.json().await.unwrap_or_default();
-        match body["error"].as_str() {
-            Some(sentence) => Err(Refusal { status, sentence: sentence.to_owned() }.into()),
+        match body["error"].as_str().map(str::to_owned) {
+            Some(sentence) => Err(Refusal { status, sentence, body }.into()),
             None => bail!("{} answered {status}: is that a Syncline node?", self.url),
         }
     }

@@ -4,6 +4,7 @@ mod demo;
 mod doctor;
 mod jobs;
 mod kv;
+mod lock;
 mod queue;
 mod scan;
 mod serve;
@@ -24,6 +25,8 @@ pub(crate) enum Command {
     Scan(scan::Scan),
     /// Show and change paced queues.
     Queue(queue::Queue),
+    /// Do one thing at a time, across processes and machines.
+    Lock(lock::Lock),
     /// Read and change keys.
     Kv(kv::Kv),
     /// Try things out without asking anybody.
@@ -40,6 +43,7 @@ impl Command {
             Command::Jobs(jobs) => jobs.run().await,
             Command::Scan(scan) => scan.run().await,
             Command::Queue(queue) => queue.run().await,
+            Command::Lock(lock) => lock.run().await,
             Command::Kv(kv) => kv.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,

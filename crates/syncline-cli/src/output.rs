@@ -16,6 +16,11 @@ pub(crate) struct WrongUse(pub(crate) String);
 #[error("failed")]
 pub(crate) struct Shown;
 
+/// What was run ended with this code, which is passed on in silence.
+#[derive(Debug, thiserror::Error)]
+#[error("ended with {0}")]
+pub(crate) struct Exit(pub(crate) u8);
+
 /// Colours for what a word means.
 #[derive(Clone, Copy)]
 pub(crate) enum Tone {
@@ -64,12 +69,20 @@ pub(crate) fn is_terminal() -> bool {
 /// Says why it went wrong and with which code the process ends.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     let wrong_use = error.is::<WrongUse>() || error.is::<config::Error>();
+    if let Some(Exit(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
     if !error.is::<Shown>() {
-        let prefix = if io::stderr().is_terminal() { "\x1b[31merror:\x1b[0m" } else { "error:" };
-        // Nobody is left to tell if even this cannot be written.
-        let _ = writeln!(io::stderr(), "{prefix} {error:#}");
+        complain(format_args!("{error:#}"));
     }
     ExitCode::from(if wrong_use { 2 } else { 1 })
+}
+
+/// Says what is wrong, beside the results.
+pub(crate) fn complain(what: impl Display) {
+    let prefix = if io::stderr().is_terminal() { "\x1b[31merror:\x1b[0m" } else { "error:" };
+    // Nobody is left to tell if even this cannot be written.
+    let _ = writeln!(io::stderr(), "{prefix} {what}");
 }
 
 fn quiet_end(written: io::Result<()>) -> anyhow::Result<()> {
