@@ -2,12 +2,17 @@
 // This file is compiled, never run: each `@ts-expect-error` fails the check if the line below it becomes legal.
 
 import {
+  createQueue,
   init,
   initSync,
+  openCoverCache,
+  RetryLater,
   startViewer,
   SynclineError,
   version,
   type InitInput,
+  type Queue,
+  type QueueStatus,
   type SynclineErrorCode,
   type ViewerHandle,
   type ViewerOptions,
@@ -81,7 +86,16 @@ export function advice(error: unknown): string {
     case "ping-refused":
       return error.retryable ? "wait" : "fix the server";
     case "stopped":
+    case "queue-taken":
       return "nothing to do";
+    case "task-failed":
+    case "task-dead":
+    case "unknown-key":
+      return "look at the key";
+    case "queue-full":
+    case "storage-failed":
+    case "quota-exceeded":
+      return "make room";
     case "internal":
       return "tell us";
     default:
@@ -98,3 +112,47 @@ export function comparesCodes(error: SynclineError): boolean {
 new SynclineError("stopped", "ended").code = "internal";
 // @ts-expect-error only known codes
 new SynclineError("oops", "unknown");
+
+export async function worksAtAPace(): Promise<number> {
+  const queue: Queue<{ price: number }> = createQueue({
+    name: "prices",
+    concurrency: 2,
+    intervalMs: 500,
+    persist: true,
+    run: async (key, { signal, attempt }) => {
+      if (attempt > 3) throw new RetryLater(5_000);
+      const response = await fetch(`/api/price/${key}`, { signal });
+      return response.ok ? ((await response.json()) as { price: number }) : response;
+    },
+  });
+  const { added } = await queue.enqueue(["apples", "pears"], { kind: "priority" });
+  await queue.enqueue("plums");
+  const unsubscribe = queue.subscribe((event) => {
+    if (event.type === "settled" && event.state === "done") console.log(event.result.price);
+  });
+  const status: QueueStatus = queue.status();
+  const [dead] = await queue.keys("dead", { limit: 1 });
+  if (dead !== undefined) await queue.retryDead([dead.key]);
+  unsubscribe();
+  await queue.close();
+
+  // @ts-expect-error keys are texts
+  await queue.enqueue([1, 2]);
+  // @ts-expect-error no such kind
+  await queue.enqueue("apples", { kind: "first" });
+  // @ts-expect-error no such state
+  await queue.keys("lost");
+  // @ts-expect-error the work is missing
+  createQueue({ name: "idle" });
+  return (await queue.result("apples")).price + added + (status.leftMs ?? 0);
+}
+
+export async function remembersCovers(): Promise<string> {
+  const covers = await openCoverCache({ onError: (error) => console.log(error.code) });
+  covers.set("9784101010014", "https://example.com/cover.jpg");
+  // @ts-expect-error it may not be remembered
+  const url: string = covers.get("9784101010014");
+  // @ts-expect-error the size is counted, not set
+  covers.size = 3;
+  return url;
+}

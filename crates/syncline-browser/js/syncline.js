@@ -16,6 +16,8 @@ export {
   subscribeLockEvents,
   withProjectLock,
 } from "./lock.js";
+export { openCoverCache } from "./covers.js";
+export { RetryLater, createQueue } from "./queue.js";
 export { startViewer } from "./viewer.js";
 
 export function init(input) {

@@ -12,6 +12,8 @@ const EMPTY_MODULE = new Uint8Array([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0
 
 let loading;
 let loaded = false;
+let memory;
+let numbers = new Float64Array(0);
 
 export function load(input) {
   loading ??= start(input).catch((error) => {
@@ -24,7 +26,7 @@ export function load(input) {
 export function loadSync(module) {
   if (loaded) return;
   try {
-    instantiateSync({ module });
+    ({ memory } = instantiateSync({ module }));
   } catch (cause) {
     throw explain(cause);
   }
@@ -36,11 +38,17 @@ export function isLoaded() {
   return loaded;
 }
 
+// The module's memory as numbers. Not to be held: the memory moves when it grows.
+export function heap() {
+  if (numbers.length === 0) numbers = new Float64Array(memory.buffer);
+  return numbers;
+}
+
 async function start(input) {
   try {
     // Written out like this, bundlers find the file and ship it.
     const source = (await input) ?? new URL("./syncline_wasm_bg.wasm", import.meta.url);
-    await instantiate({ module_or_path: isAddress(source) ? await download(source) : source });
+    ({ memory } = await instantiate({ module_or_path: isAddress(source) ? await download(source) : source }));
   } catch (cause) {
     throw explain(cause);
   }

@@ -2,6 +2,8 @@
 //!
 //! - [`lock`]: the project lock
 //! - [`viewer`]: the heartbeat of a page
+//! - [`queue`]: keyed work at a pace
+//! - [`covers`]: the covers a page remembers
 //! - [`mod@panic`]: what is left to read after a defect
 //! - `js/`: the npm package by hand: `syncline.js` is its front door, `syncline.d.ts` its documentation
 //!
@@ -9,8 +11,10 @@
 //! export returns `Err`, which would be thrown as an untyped exception; what can go wrong is a value, and the facade in
 //! `js/` throws the typed errors. Every byte here is loaded by every page: no serde, no formatting that is not needed.
 
+pub mod covers;
 pub mod lock;
 pub mod panic;
+pub mod queue;
 pub mod viewer;
 
 use wasm_bindgen::prelude::wasm_bindgen;

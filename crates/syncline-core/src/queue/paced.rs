@@ -8,7 +8,6 @@
 //! transaction after each step, before acting on it; [`Paced::restore`] goes on from there.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use super::random::Random;
@@ -86,8 +85,8 @@ pub struct Status {
 pub struct Paced<K, R, S = RandomState> {
     queue: Queue<K, R, S>,
     pacer: Pacer,
-    /// Whose the calls in flight are.
-    calls: BTreeMap<u64, RunId>,
+    /// Whose the calls in flight are, in order of start. Their number is bounded by the concurrency, so a list will do.
+    calls: Vec<(u64, RunId)>,
     meter: Meter,
     random: Random,
 }
@@ -101,7 +100,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             meter: Meter::new(now, queue.counts()),
             queue,
             pacer: Pacer::new(setup.settings),
-            calls: BTreeMap::new(),
+            calls: Vec::new(),
             random: Random::new(setup.seed),
         }
     }
@@ -131,7 +130,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
         pacer.adopt(clock, pace);
         pacer.lose_all(clock.now);
         let meter = Meter::new(clock.now, queue.counts());
-        let mut paced = Self { queue, pacer, calls: BTreeMap::new(), meter, random };
+        let mut paced = Self { queue, pacer, calls: Vec::new(), meter, random };
         paced.recover(clock.now);
         Ok(paced)
     }
@@ -158,7 +157,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             Ok(permit) => {
                 let run = self.queue.start().expect("somebody waits");
                 let (key, attempt) = (run.key.clone(), run.attempt);
-                self.calls.insert(permit.call, run.id);
+                self.calls.push((permit.call, run.id));
                 let Permit { call, start_by, deadline } = permit;
                 Step::Start(Start { key, call, attempt, start_by, deadline })
             }
@@ -250,7 +249,9 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
 
     /// Ends the run that a call was made for, unless it is over already.
     fn answered(&mut self, now: Timestamp, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
-        let run = self.queue.run(self.calls.remove(&call)?)?;
+        let at = self.calls.binary_search_by_key(&call, |&(id, _)| id).ok()?;
+        let (_, run) = self.calls.remove(at);
+        let run = self.queue.run(run)?;
         let (key, id) = (run.key.clone(), run.id);
         let outcome = self.pacer.settings().judge(answer, run.attempt, now, self.random.share());
         let settled = self.queue.settle_run(id, outcome)?;

@@ -50,7 +50,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         records: impl IntoIterator<Item = Record<K, Place<R>>>,
     ) -> Result<Self, BadRecord> {
         let mut queue = Self::new(limits, hasher);
-        let (mut ranks, mut ages) = (Vec::new(), Vec::new());
+        let (mut others, mut ranks, mut ages) = (Vec::new(), Vec::new(), Vec::new());
         for Record { key, place, rank, since, attempts, priority } in records {
             if rank.unsigned_abs() > RANK_MAX || since.unsigned_abs() > RANK_MAX {
                 return Err(BadRecord::OutOfRange { rank, since });
@@ -62,30 +62,21 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             let waits = matches!(place, Place::Waiting);
             let entry = Entry { place, rank, since, attempts, priority, noted: false };
             let slot = queue.slots.insert(key, entry);
-            ranks.push((waits, rank, slot));
             if waits {
+                ranks.push((rank, slot));
                 ages.push((since, slot));
-            }
-        }
-        ranks.sort_unstable();
-        ages.sort_unstable();
-        let shared = |(waits, rank, _): &(bool, i64, u32), next: &(bool, i64, u32)| {
-            *waits && (*waits, *rank) == (next.0, next.1)
-        };
-        if let Some(pair) = ranks.windows(2).find(|pair| shared(&pair[0], &pair[1])) {
-            return Err(BadRecord::OrderTwice { order: pair[1].1 });
-        }
-        if let Some(pair) = ages.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(BadRecord::OrderTwice { order: pair[1].0 });
-        }
-        for (waits, _, slot) in ranks {
-            if waits {
-                queue.waiting.push(&mut queue.slots, slot);
             } else {
-                queue.link(slot);
+                others.push((rank, slot));
             }
         }
-        for (_, slot) in ages {
+        others.sort_unstable();
+        for (_, slot) in others {
+            queue.link(slot);
+        }
+        for (_, slot) in in_order(ranks)? {
+            queue.waiting.push(&mut queue.slots, slot);
+        }
+        for (_, slot) in in_order(ages)? {
             queue.ages.push(&mut queue.slots, slot);
         }
         queue.drop_old_results();
@@ -116,5 +107,14 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     #[must_use]
     pub const fn has_changes(&self) -> bool {
         !self.journal.removed.is_empty() || !self.journal.changed.is_empty()
+    }
+}
+
+/// Sorted by rank or age, of which no two may be the same.
+fn in_order(mut slots: Vec<(i64, u32)>) -> Result<Vec<(i64, u32)>, BadRecord> {
+    slots.sort_unstable();
+    match slots.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(BadRecord::OrderTwice { order: pair[1].0 }),
+        None => Ok(slots),
     }
 }

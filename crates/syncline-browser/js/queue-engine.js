@@ -1,0 +1,532 @@
+// Runs one queue in this realm: hands keys to the rules (WASM), makes the calls they start, tells them how these ended.
+//
+// Guarantees: a key runs at most once at a time; with a store, nothing is acted on before it is kept: a call is made
+// after its start was written, a result is told after it was. Which key is next, when, and what follows from a failure is
+// decided by the rules; keeping rows is the store's (queue-store.js), who may run at all the tabs' (queue-tabs.js).
+//
+// Fast because the border to WASM is crossed once for many tasks, and because a task that needs no promise gets none.
+
+import { Failure, PacedQueue } from "./syncline_wasm.js";
+import { SynclineError } from "./errors.js";
+import { isFailure, judge } from "./queue-answer.js";
+import { heap } from "./wasm.js";
+
+// Where a key is, in the numbers of the rules.
+export const PLACES = ["unknown", "waiting", "running", "retrying", "done", "failed", "dead"];
+const [UNKNOWN, , , , DONE, FAILED, DEAD] = PLACES.keys();
+const KINDS = ["new", "retry", "priority", "again"];
+const ROW = 6;
+
+// How long tasks may follow each other without letting the page breathe, and after what pause they no longer do.
+const BURST_MS = 12;
+const BREATH_MS = 2;
+// Numbers of forgotten keys are taken back once in so many turns.
+const TURNS_BETWEEN_SWEEPS = 64;
+// setTimeout fires at once when asked to wait longer than this.
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+const soon = typeof setImmediate === "function" ? setImmediate : breathe;
+
+export class Engine {
+  // Whether anybody wants to hear what became of the keys.
+  isHeard = false;
+
+  #run;
+  #rules;
+  #store;
+  #heard;
+  #timeoutMs;
+  #apartMs;
+
+  // Keys by number; the number's value is its result or the reason why there is none.
+  #numbers = new Map();
+  #keys = [];
+  #values = [];
+  #free = [];
+
+  #running = [];
+  #idleCalls = [];
+  // No call runs out of time before this.
+  #expiryAt = Infinity;
+  #doneCalls = [];
+  #done = [];
+  #failed = [];
+  #waiters = new Map();
+  #whenKept = [];
+  #whenIdle = [];
+
+  #paused;
+  #closed = false;
+  #writing = false;
+  #due = false;
+  #idle = false;
+  #turns = 0;
+  #endedAt;
+  #toldAt;
+  // Number, call and attempt of each call to make; one step at a time fills it.
+  #starts = [];
+  #burstAt = 0;
+  #lastAt = 0;
+  #notBefore = 0;
+  #timer;
+  #timerAt = Infinity;
+  #takeTurn = () => this.#turn();
+
+  // `kept` is what a store read: `{ rows: [key, numbers, value][], pace, paused }`.
+  constructor({ settings, run, store, kept, paused, heard }) {
+    this.#run = run;
+    this.#store = store;
+    this.#heard = heard;
+    this.#timeoutMs = settings.timeoutMs;
+    // Writing takes time between the permission for a call and its begin: where several run at once, the rules
+    // alone would then let the next begin too close to it.
+    this.#apartMs = store !== undefined && settings.concurrency > 1 ? settings.intervalMs : 0;
+    this.#paused = kept?.paused ?? paused;
+    const rows = (kept?.rows ?? []).flatMap(([key, numbers, value]) => [this.#numberOf(key, value), ...numbers]);
+    this.#rules = PacedQueue.open(
+      settingsInOrder(settings),
+      Math.random(),
+      performance.now(),
+      Date.now(),
+      rows,
+      kept?.pace ?? [],
+    );
+    if (this.#rules === undefined) {
+      throw new SynclineError("storage-failed", "what was kept of the queue does not belong together; delete its database");
+    }
+    // Where the rules read and write numbers; the memory moves when it grows, the places in it do not.
+    this.#endedAt = this.#rules.endedAt / Float64Array.BYTES_PER_ELEMENT;
+    this.#toldAt = this.#rules.toldAt / Float64Array.BYTES_PER_ELEMENT;
+    this.#wake();
+  }
+
+  get isPaused() {
+    return this.#paused;
+  }
+
+  enqueue(kind, keys) {
+    const known = this.#numbers.size;
+    let numbers = new Uint32Array(keys.length);
+    let length = 0;
+    for (let index = 0; index < keys.length; index++) {
+      const number = this.#numbers.get(keys[index]);
+      // A retry is of no use to a key nobody knows, so it gets no number.
+      if (number !== undefined) numbers[length++] = number;
+      else if (kind !== "retry") numbers[length++] = this.#numberOf(keys[index]);
+    }
+    numbers = numbers.subarray(0, length);
+    const told = this.#rules.enqueue(KINDS.indexOf(kind), numbers);
+    if (told.length === 3) {
+      if (this.#numbers.size > known) this.#sweep(numbers);
+      const [held, asked, limit] = told;
+      throw new SynclineError("queue-full", `the queue holds ${held} keys and would take ${asked} more; ${limit} is the most`, {
+        retryable: true,
+      });
+    }
+    this.#wake();
+    const [added, moved, again, ignored] = told;
+    return { added, moved, again, ignored: ignored + keys.length - length };
+  }
+
+  dequeue(results) {
+    const known = results.filter(([key]) => this.#numbers.has(key));
+    const numbers = known.map(([key]) => this.#numbers.get(key));
+    const kept = this.#rules.dequeue(performance.now(), numbers);
+    const notices = [];
+    let count = 0;
+    known.forEach(([, value], index) => {
+      if (kept[index] === 0) return;
+      this.#settle(numbers[index], DONE, value, notices);
+      count += 1;
+    });
+    this.kept().then(() => this.#tell(notices), ignore);
+    return count;
+  }
+
+  revive(keys) {
+    const numbers = keys?.map((key) => this.#numbers.get(key)) ?? this.#rules.list(DEAD, 0xffff_ffff);
+    let count = 0;
+    for (const number of numbers) count += number !== undefined && this.#rules.revive(number) ? 1 : 0;
+    this.#wake();
+    return count;
+  }
+
+  remove(keys) {
+    let count = 0;
+    for (const key of keys) {
+      const number = this.#numbers.get(key);
+      if (number === undefined || this.#rules.remove(number) === UNKNOWN) continue;
+      count += 1;
+      this.#answerWaiters(number, "reject", unknownKey(key));
+    }
+    this.#wake();
+    return count;
+  }
+
+  pause(paused) {
+    this.#paused = paused;
+    this.#wake();
+  }
+
+  list(state, limit) {
+    const place = PLACES.indexOf(state);
+    return Array.from(this.#rules.list(place, limit), (number) => ({
+      key: this.#keys[number],
+      state,
+      attempts: this.#rules.attempts(number),
+      ...(place === DONE ? { result: this.#values[number] } : {}),
+      ...(place === FAILED || place === DEAD ? { reason: this.#values[number] } : {}),
+    }));
+  }
+
+  result(key) {
+    const number = this.#numbers.get(key);
+    const place = number === undefined ? UNKNOWN : this.#rules.place(number);
+    if (place === UNKNOWN) return Promise.reject(unknownKey(key));
+    if (place === DONE) return Promise.resolve(this.#values[number]);
+    if (place === FAILED || place === DEAD) return Promise.reject(noResult(key, place, this.#values[number]));
+    return new Promise((resolve, reject) => {
+      const waiters = this.#waiters.get(number);
+      if (waiters === undefined) this.#waiters.set(number, [{ resolve, reject }]);
+      else waiters.push({ resolve, reject });
+    });
+  }
+
+  // Resolves when everything that has happened so far is kept.
+  kept() {
+    if (this.#store === undefined) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#whenKept.push({ resolve, reject });
+      this.#wake();
+    });
+  }
+
+  idle() {
+    if (this.#idle && !this.#due) return Promise.resolve();
+    return new Promise((resolve) => this.#whenIdle.push(resolve));
+  }
+
+  status() {
+    return this.#rules.status(performance.now());
+  }
+
+  // Ends the calls and keeps what there is to keep. With a store, what ran is first in line at the next start.
+  async close(error) {
+    if (this.#closed) return;
+    await this.kept().catch(ignore);
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const call of this.#running.splice(0)) call.end(error);
+    for (const number of [...this.#waiters.keys()]) this.#answerWaiters(number, "reject", error);
+  }
+
+  // Called by Call.
+  succeeded(call, value) {
+    if (!call.isRunning || call.hasEnded) return;
+    if (isFailure(value)) return this.threw(call, value);
+    if (this.#store !== undefined) {
+      try {
+        structuredClone(value);
+      } catch (cause) {
+        return this.threw(call, new Error(`the result cannot be kept: ${cause?.message ?? cause}`));
+      }
+    }
+    call.hasEnded = true;
+    this.#doneCalls.push(call);
+    this.#done.push(value);
+    this.#wake();
+  }
+
+  // Called by Call.
+  threw(call, error) {
+    if (!call.isRunning || call.hasEnded) return;
+    call.hasEnded = true;
+    this.#failed.push({ call, ...judge(error) });
+    this.#wake();
+  }
+
+  #wake() {
+    if (this.#due) return;
+    this.#due = true;
+    queueMicrotask(this.#takeTurn);
+  }
+
+  #turn() {
+    this.#due = false;
+    this.#idle = false;
+    let now = performance.now();
+    if (now - this.#lastAt > BREATH_MS) this.#burstAt = now;
+    while (!this.#closed && !this.#writing) {
+      const step = this.#step(now);
+      if (this.#store !== undefined) this.#keepThenAct(step);
+      else this.#act(step);
+      now = this.#lastAt = performance.now();
+      if (this.#doneCalls.length === 0 && this.#failed.length === 0) break;
+      if (now - this.#burstAt > BURST_MS) {
+        this.#due = true;
+        soon(this.#takeTurn);
+        break;
+      }
+    }
+  }
+
+  // One crossing into the rules: what ended goes in, what to do comes out.
+  #step(now) {
+    const wall = Date.now();
+    const notices = [];
+    this.#expire(now);
+    for (const { call, failure, retryAfterMs, reason } of this.#failed.splice(0)) {
+      const { id, number } = call;
+      this.#release(call);
+      const place = this.#rules.fail(now, wall, id, failure, retryAfterMs, reason);
+      if (place !== UNKNOWN) this.#settle(number, place, place === FAILED || place === DEAD ? this.#rules.reason(number) : reason, notices);
+    }
+    const ended = this.#doneCalls;
+    const values = this.#done;
+    this.#doneCalls = [];
+    this.#done = [];
+    const mayStart = !this.#paused && now >= this.#notBefore;
+    let numbers = heap();
+    for (let index = 0; index < ended.length; index++) numbers[this.#endedAt + index] = ended[index].id;
+    const length = this.#rules.turn(now, wall, ended.length, mayStart);
+    numbers = heap();
+    let at = this.#toldAt;
+    for (let index = 0; index < ended.length; index++, at++) {
+      const { number } = ended[index];
+      this.#release(ended[index]);
+      if (numbers[at] === DONE) this.#settle(number, DONE, values[index], notices);
+    }
+    const wakeAt = mayStart ? numbers[at] : this.#paused ? NaN : this.#notBefore;
+    const lost = numbers[at + 1];
+    at += 2;
+    for (const end = at + 2 * lost; at < end; at += 2) this.#settle(numbers[at], numbers[at + 1], "no answer in time", notices);
+    const starts = this.#starts;
+    starts.length = 0;
+    for (const end = this.#toldAt + length; at < end; at++) starts.push(numbers[at]);
+    if (++this.#turns % TURNS_BETWEEN_SWEEPS === 0 && this.#store === undefined) this.#sweep(this.#rules.takeFreed());
+    return { notices, starts, wakeAt };
+  }
+
+  #act({ notices, starts, wakeAt }) {
+    this.#tell(notices);
+    if (this.#closed) return;
+    const now = performance.now();
+    for (let at = 0; at < starts.length; at += 3) this.#begin(starts[at], starts[at + 1], starts[at + 2], now);
+    this.#sleep(wakeAt);
+  }
+
+  #keepThenAct(step) {
+    const { puts, deletes } = this.#changes();
+    const waiting = this.#whenKept.splice(0);
+    this.#writing = true;
+    this.#store.write({ puts, deletes, pace: this.#rules.pace(), paused: this.#paused }).then(
+      () => {
+        this.#writing = false;
+        this.#act(step);
+        waiting.forEach(({ resolve }) => resolve());
+        this.#turn();
+      },
+      (error) => {
+        // The rules are ahead of what is kept: whoever runs the queue must begin again from there.
+        this.#closed = true;
+        waiting.forEach(({ reject }) => reject(error));
+        this.#store.failed(error);
+      },
+    );
+  }
+
+  #changes() {
+    const [rows, puts, deletes] = [this.#rules.changes(), [], []];
+    for (let at = 0; at < rows.length; at += ROW) {
+      const number = rows[at];
+      const key = this.#keys[number];
+      if (rows[at + 1] !== UNKNOWN) {
+        const value = rows[at + 1] >= DONE ? this.#values[number] : undefined;
+        puts.push([key, Array.from(rows.subarray(at + 1, at + ROW)), value]);
+      } else {
+        deletes.push(key);
+        this.#sweep([number]);
+      }
+    }
+    return { puts, deletes };
+  }
+
+  #begin(number, id, attempt, now) {
+    const call = this.#idleCalls.pop() ?? new Call(this);
+    call.begin(number, id, attempt, now + this.#timeoutMs);
+    call.position = this.#running.push(call) - 1;
+    if (this.#expiryAt === Infinity) this.#expiryAt = call.deadline;
+    if (this.#apartMs > 0) this.#notBefore = performance.now() + this.#apartMs;
+    try {
+      const returned = this.#run(this.#keys[number], call.context);
+      if (typeof returned?.then === "function") returned.then(call.succeeded, call.threw);
+      else call.succeeded(returned);
+    } catch (error) {
+      call.threw(error);
+    }
+  }
+
+  #release(call) {
+    const last = this.#running.pop();
+    if (last !== call) {
+      this.#running[call.position] = last;
+      last.position = call.position;
+    }
+    // One that ran out of time may still come to its end, and must not be taken for another then.
+    if (call.isRunning) this.#idleCalls.push(call);
+    call.isRunning = false;
+  }
+
+  #expire(now) {
+    if (now < this.#expiryAt) return;
+    this.#expiryAt = Infinity;
+    for (const call of this.#running) {
+      if (call.deadline > now) this.#expiryAt = Math.min(this.#expiryAt, call.deadline);
+      else if (call.isRunning && !call.hasEnded) {
+        const error = new DOMException("no answer in time", "TimeoutError");
+        call.end(error);
+        this.#failed.push({ call, failure: Failure.Broken, reason: error.message });
+      }
+    }
+  }
+
+  #settle(number, place, value, notices) {
+    if (place >= DONE) this.#values[number] = value;
+    if (!this.isHeard && this.#waiters.size === 0) return;
+    notices.push({ number, key: this.#keys[number], place, value });
+  }
+
+  #tell(notices) {
+    if (notices.length === 0) return;
+    for (const { number, key, place, value } of notices) {
+      if (place === DONE) this.#answerWaiters(number, "resolve", value);
+      else if (place === FAILED || place === DEAD) this.#answerWaiters(number, "reject", noResult(key, place, value));
+    }
+    if (this.isHeard) this.#heard(notices);
+  }
+
+  #answerWaiters(number, how, value) {
+    const waiters = this.#waiters.get(number);
+    if (waiters === undefined) return;
+    this.#waiters.delete(number);
+    for (const waiter of waiters) waiter[how](value);
+  }
+
+  #sleep(wakeAt) {
+    if (Number.isNaN(wakeAt) && this.#running.length === 0 && !this.#paused) {
+      this.#idle = true;
+      this.#expiryAt = Infinity;
+      clearTimeout(this.#timer);
+      this.#timerAt = Infinity;
+      this.#whenIdle.splice(0).forEach((resolve) => resolve());
+    }
+    const at = Math.min(Number.isNaN(wakeAt) ? Infinity : wakeAt, this.#expiryAt);
+    // A timer that fires too early does no harm; setting one for each task would.
+    if (at >= this.#timerAt) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = at;
+    this.#timer = setTimeout(
+      () => {
+        this.#timerAt = Infinity;
+        this.#turn();
+      },
+      Math.min(Math.max(0, Math.ceil(at - performance.now())), TIMER_MAX_MS),
+    );
+  }
+
+  #numberOf(key, value) {
+    const number = this.#free.pop() ?? this.#keys.length;
+    this.#keys[number] = key;
+    this.#values[number] = value;
+    this.#numbers.set(key, number);
+    return number;
+  }
+
+  // Takes back the numbers of keys that the rules do not know any more.
+  #sweep(numbers) {
+    for (const number of numbers) {
+      const key = this.#keys[number];
+      if (key === undefined || this.#rules.place(number) !== UNKNOWN) continue;
+      this.#numbers.delete(key);
+      this.#keys[number] = this.#values[number] = undefined;
+      this.#free.push(number);
+    }
+  }
+}
+
+// One call under way. Used again and again, so that a task needs no functions of its own.
+class Call {
+  id = 0;
+  number = 0;
+  deadline = 0;
+  position = 0;
+  context;
+  isRunning = false;
+  // What it brought is on its way to the rules.
+  hasEnded = false;
+
+  constructor(engine) {
+    this.succeeded = (value) => engine.succeeded(this, value);
+    this.threw = (error) => engine.threw(this, error);
+  }
+
+  begin(number, id, attempt, deadline) {
+    this.number = number;
+    this.id = id;
+    this.deadline = deadline;
+    this.context = new Context(attempt);
+    this.isRunning = true;
+    this.hasEnded = false;
+  }
+
+  // Whatever it brings from now on is not wanted.
+  end(error) {
+    this.isRunning = false;
+    this.context.abort(error);
+  }
+}
+
+// What a worker function is told beside its key. The signal is made when somebody asks for it.
+class Context {
+  #controller;
+
+  constructor(attempt) {
+    this.attempt = attempt;
+  }
+
+  get signal() {
+    return (this.#controller ??= new AbortController()).signal;
+  }
+
+  abort(error) {
+    this.#controller ??= new AbortController();
+    this.#controller.abort(error);
+  }
+}
+
+function settingsInOrder(settings) {
+  const { concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults } = settings;
+  return [concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults];
+}
+
+function unknownKey(key) {
+  return new SynclineError("unknown-key", `the queue does not know ${JSON.stringify(key)}: enqueue it first`);
+}
+
+function noResult(key, place, reason) {
+  return place === DEAD
+    ? new SynclineError("task-dead", `${key}: ${reason}`, { retryable: true })
+    : new SynclineError("task-failed", `${key}: ${reason}`);
+}
+
+function ignore() {}
+
+// A message is a task of its own, as a timer is, but comes without the delay that timers have.
+function breathe(work) {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => {
+    port1.close();
+    work();
+  };
+  port2.postMessage(undefined);
+}

@@ -1,0 +1,275 @@
+//! The paced queue for JavaScript: [`syncline_core::queue::Paced`] with numbers at its edges.
+//!
+//! Keys and results stay in JavaScript (`js/queue-engine.js`), which gives each key a small number; here are only the
+//! numbers, their order and the pace. One call carries many of them: [`turn`](PacedQueue::turn) ends all calls that are
+//! over and starts all that may start. That is what makes a task cost less than a microsecond.
+//!
+//! Every method is total: whatever JavaScript passes, the answer is a value. Keeping the rows is left to JavaScript.
+
+mod flat;
+
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+use syncline_core::queue::{self, Answer, Change, Clock, Kind, Paced, Place, Setup, Step, retry_after};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+/// A queue of numbered keys with its pace. Times are milliseconds: `now_ms` of `performance.now()`, `wall_ms` of
+/// `Date.now()`.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct PacedQueue {
+    paced: Paced<u32, (), Spread>,
+    /// Where JavaScript writes the calls that ended before a [`turn`](Self::turn); as long as there can be calls.
+    ended: Vec<f64>,
+    /// Where it reads what the turn told. Never longer than at first, so that both stay where they are.
+    told: Vec<f64>,
+}
+
+/// How a call ended that brought no result.
+#[wasm_bindgen]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The API wants fewer calls.
+    Throttled,
+    /// The API is not well; worth another attempt.
+    Broken,
+    /// Asking again would not help.
+    Refused,
+    /// The call was not made after all.
+    NotMade,
+}
+
+#[wasm_bindgen]
+impl PacedQueue {
+    /// The queue that these rows were kept of. `settings` in the order of `flat::setup`, `rows` as from
+    /// [`changes`](Self::changes), `pace` as from [`pace`](Self::pace) or empty if nobody has called yet. `undefined`:
+    /// the rows are not of one queue.
+    #[must_use]
+    pub fn open(
+        settings: &[f64],
+        seed: f64,
+        now_ms: f64,
+        wall_ms: f64,
+        rows: &[f64],
+        pace: &[f64],
+    ) -> Option<Self> {
+        let (settings, limits) = flat::setup(settings);
+        let setup = Setup { settings, limits, hasher: Spread(0), seed: seed.to_bits() };
+        let pace = if pace.is_empty() { Some(queue::Pace::default()) } else { flat::read_pace(pace) };
+        let calls = settings.concurrency as usize;
+        let paced = Paced::restore(setup, clock(now_ms, wall_ms), flat::records(rows)?, pace).ok()?;
+        Some(Self { paced, ended: vec![0.0; calls], told: Vec::with_capacity(6 * calls + 2) })
+    }
+
+    /// Puts keys into the line. `[added, moved, again, ignored]`, or if they do not fit `[held, asked, limit]`.
+    pub fn enqueue(&mut self, kind: u8, keys: &[u32]) -> Vec<f64> {
+        let kind = match kind {
+            1 => Kind::Retry,
+            2 => Kind::Priority,
+            3 => Kind::Again,
+            _ => Kind::New,
+        };
+        match self.paced.enqueue(kind, keys.to_vec()) {
+            Ok(told) => [told.added, told.moved, told.again, told.ignored].map(|count| count as f64).to_vec(),
+            Err(full) => vec![full.held as f64, full.asked as f64, f64::from(full.limit)],
+        }
+    }
+
+    /// Where in the module's memory to write ids of calls for [`turn`](Self::turn).
+    #[wasm_bindgen(getter, js_name = endedAt)]
+    #[must_use]
+    pub fn ended_at(&self) -> usize {
+        self.ended.as_ptr().addr()
+    }
+
+    /// Where in the module's memory a [`turn`](Self::turn) leaves what it tells.
+    #[wasm_bindgen(getter, js_name = toldAt)]
+    #[must_use]
+    pub fn told_at(&self) -> usize {
+        self.told.as_ptr().addr()
+    }
+
+    /// Ends the first `ended` calls written, which all brought a result, and, if `start`, begins what may begin.
+    ///
+    /// Tells in so many numbers what became of each key that ended, then when to come back (not a number: no need
+    /// to), then how many calls were lost, with key and what became of it for each, then key, call and attempt of each
+    /// call to make. Numbers in memory instead of lists: this is called for every few tasks, and a list costs more
+    /// than a task.
+    pub fn turn(&mut self, now_ms: f64, wall_ms: f64, ended: usize, start: bool) -> usize {
+        let clock = clock(now_ms, wall_ms);
+        self.told.clear();
+        for &call in self.ended.iter().take(ended) {
+            let settled = self.paced.settle(clock, call as u64, Answer::Done(()));
+            self.told.push(flat::settled(settled.map(|(_, settled)| settled)));
+        }
+        let head = self.told.len();
+        self.told.extend([f64::NAN, 0.0]);
+        let mut waits = false;
+        while start && !waits {
+            match self.paced.poll(clock) {
+                Step::Wait(until) => {
+                    self.told[head] = flat::moment(until);
+                    waits = true;
+                }
+                // What is lost is told before anything begins.
+                Step::Lost { key, settled, .. } => {
+                    self.told.extend([f64::from(key), flat::settled(Some(settled))]);
+                    self.told[head + 1] += 1.0;
+                }
+                Step::Start(begun) => {
+                    self.told.extend([f64::from(begun.key), begun.call as f64, f64::from(begun.attempt)]);
+                }
+            }
+        }
+        self.told.len()
+    }
+
+    /// Ends a call that brought no result; tells what became of its key.
+    pub fn fail(
+        &mut self,
+        now_ms: f64,
+        wall_ms: f64,
+        call: f64,
+        failure: Failure,
+        retry_after_ms: Option<f64>,
+        reason: String,
+    ) -> f64 {
+        let answer = match failure {
+            Failure::Throttled => {
+                Answer::Throttled { retry_after: retry_after_ms.map(|ms| Duration::from_millis(ms as u64)) }
+            }
+            Failure::Broken => Answer::Broken { reason, retry: true },
+            Failure::Refused => Answer::Refused { reason },
+            Failure::NotMade => Answer::NotMade,
+        };
+        let settled = self.paced.settle(clock(now_ms, wall_ms), call as u64, answer);
+        flat::settled(settled.map(|(_, settled)| settled))
+    }
+
+    /// Ends keys that are in line by results from elsewhere; what became of each.
+    pub fn dequeue(&mut self, now_ms: f64, keys: &[u32]) -> Vec<u8> {
+        let now = flat::time(now_ms);
+        let end = |&key| u8::from(self.paced.dequeue(now, [(key, queue::Outcome::Done(()))]) == 1);
+        keys.iter().map(end).collect()
+    }
+
+    /// Gives a dead key all its attempts once more; false if it is not dead.
+    pub fn revive(&mut self, key: u32) -> bool {
+        self.paced.revive(&key)
+    }
+
+    /// Forgets a key; tells where it was.
+    pub fn remove(&mut self, key: u32) -> u8 {
+        self.paced.remove(&key).map_or(0, |place| flat::place(&place))
+    }
+
+    /// Where a key is.
+    #[must_use]
+    pub fn place(&self, key: u32) -> u8 {
+        self.paced.queue().record(&key).map_or(0, |record| flat::place(record.place))
+    }
+
+    /// Runs begun for a key since it was enqueued.
+    #[must_use]
+    pub fn attempts(&self, key: u32) -> u32 {
+        self.paced.queue().record(&key).map_or(0, |record| record.attempts)
+    }
+
+    /// Why a key failed or is dead.
+    #[must_use]
+    pub fn reason(&self, key: u32) -> Option<String> {
+        match self.paced.queue().record(&key)?.place {
+            Place::Failed(reason) | Place::Dead(reason) => Some(reason.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Up to `limit` keys in this place, those in line in their order, the others newest first.
+    #[must_use]
+    pub fn list(&self, place: u8, limit: u32) -> Vec<u32> {
+        let queue = self.paced.queue();
+        let all: Box<dyn Iterator<Item = _>> = match place {
+            flat::RETRYING => Box::new(queue.retrying()),
+            flat::DONE | flat::FAILED => Box::new(queue.results()),
+            flat::DEAD => Box::new(queue.dead()),
+            _ => Box::new(queue.line()),
+        };
+        all.filter(|record| flat::place(record.place) == place)
+            .take(limit as usize)
+            .map(|record| *record.key)
+            .collect()
+    }
+
+    /// Keys that are known no more since the last time, for a queue that is not kept.
+    #[wasm_bindgen(js_name = takeFreed)]
+    pub fn take_freed(&mut self) -> Vec<u32> {
+        let mut freed = Vec::new();
+        self.paced.drain_changes(|change| {
+            if let Change::Remove(key) = change {
+                freed.push(*key);
+            }
+        });
+        freed
+    }
+
+    /// The rows to write since the last time, six numbers each. A row to delete has the place 0.
+    pub fn changes(&mut self) -> Vec<f64> {
+        let mut rows = Vec::new();
+        self.paced.drain_changes(|change| flat::write_change(&mut rows, &change));
+        rows
+    }
+
+    /// The pace, to keep with the rows.
+    #[must_use]
+    pub fn pace(&self) -> Vec<f64> {
+        flat::write_pace(self.paced.pace())
+    }
+
+    /// How it looks, in the order of `flat::status`.
+    #[must_use]
+    pub fn status(&self, now_ms: f64) -> Vec<f64> {
+        flat::status(&self.paced.status(flat::time(now_ms)))
+    }
+}
+
+/// How long a `Retry-After` header asks to wait, in milliseconds; `undefined` if it cannot be understood.
+#[wasm_bindgen(js_name = retryAfterMs)]
+#[must_use]
+pub fn retry_after_ms(header: &str, wall_ms: f64) -> Option<f64> {
+    Some(retry_after::parse(header, flat::time(wall_ms))?.as_millis() as f64)
+}
+
+fn clock(now_ms: f64, wall_ms: f64) -> Clock {
+    Clock { now: flat::time(now_ms), wall: flat::time(wall_ms) }
+}
+
+/// Spreads the numbers that JavaScript gives its keys one after the other: nobody outside picks them.
+#[derive(Debug, Clone, Copy)]
+struct Spread(u64);
+
+impl BuildHasher for Spread {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        *self
+    }
+}
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+// The paced queue of the package where no browser is needed: order, pace, failures and cost, in memory.
+// Needs `cargo xtask wasm` first.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { createQueue, initSync, RetryLater } from "../pkg/syncline.js";
+
+initSync(await readFile(new URL("../pkg/syncline_wasm_bg.wasm", import.meta.url)));
+
+/** A queue whose calls end when the test says so. */
+function byHand(t, options) {
+  const calls = [];
+  const queue = createQueue({
+    run: (key, context) => new Promise((resolve, reject) => calls.push({ key, context, resolve, reject })),
+    ...options,
+  });
+  t.after(() => queue.close());
+  const begun = async (count) => {
+    while (calls.length < count) await new Promise((resolve) => setTimeout(resolve, 1));
+    return calls;
+  };
+  return { queue, calls, begun };
+}
+
+test("qu_01 distinct keys in order, priority right after the head, nothing asked twice", async (t) => {
+  const order = [];
+  const queue = createQueue({ paused: true, run: (key) => order.push(key) });
+  t.after(() => queue.close());
+  assert.deepEqual(await queue.enqueue(["a", "b", "c", "b"]), { added: 3, moved: 0, again: 0, ignored: 1 });
+  assert.deepEqual(await queue.enqueue(new Set(["c"]), { kind: "priority" }), { added: 0, moved: 1, again: 0, ignored: 0 });
+  assert.deepEqual(await queue.enqueue("nobody", { kind: "retry" }), { added: 0, moved: 0, again: 0, ignored: 1 });
+  assert.deepEqual((await queue.keys("waiting")).map(({ key }) => key), ["a", "c", "b"]);
+  assert.deepEqual(queue.status().paused, { until: null, reason: "asked" });
+  await queue.resume();
+  await queue.idle();
+  assert.deepEqual(order, ["a", "c", "b"]);
+  assert.equal((await queue.enqueue(["a", "b"])).ignored, 2, "they have their results");
+  assert.equal(await queue.result("c"), 2);
+  await assert.rejects(queue.result("nobody"), { name: "SynclineError", code: "unknown-key" });
+});
+
+test("qu_02 results from elsewhere end keys that are in line, and no others", async (t) => {
+  const queue = createQueue({ paused: true, run: () => "from here" });
+  t.after(() => queue.close());
+  await queue.enqueue(["a", "b"]);
+  const waits = queue.result("a");
+  assert.equal(await queue.dequeue({ a: "from there", x: "nobody asked" }), 1);
+  assert.equal(await waits, "from there");
+  await queue.resume();
+  assert.equal(await queue.result("b"), "from here");
+  assert.equal(await queue.remove("b"), 1);
+  await assert.rejects(queue.result("b"), { code: "unknown-key" });
+});
+
+test("qu_03 no call starts sooner than the interval after the end of the last", async (t) => {
+  const [starts, ends] = [[], []];
+  const queue = createQueue({
+    intervalMs: 20,
+    run: async () => {
+      starts.push(performance.now());
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      ends.push(performance.now());
+    },
+  });
+  t.after(() => queue.close());
+  await queue.enqueue(["a", "b", "c", "d"]);
+  await queue.idle();
+  assert.equal(starts.length, 4);
+  for (let call = 1; call < 4; call++) assert.ok(starts[call] - ends[call - 1] >= 20, `${starts[call] - ends[call - 1]} ms`);
+});
+
+test("qu_03 never more at once than allowed, and all of them used", async (t) => {
+  const { queue, calls, begun } = byHand(t, { concurrency: 3 });
+  await queue.enqueue(Array.from({ length: 10 }, (_, index) => `k${index}`));
+  await begun(3);
+  assert.equal(queue.status().running, 3);
+  for (let ended = 0; ended < 10; ended++) {
+    calls[ended].resolve(ended);
+    await queue.result(`k${ended}`);
+    assert.ok(queue.status().running <= 3);
+  }
+  assert.equal(calls.length, 10);
+});
+
+test("qu_04 qu_26 a 429 holds the whole queue and comes back; other failures end with a reason", async (t) => {
+  const runs = [];
+  const queue = createQueue({
+    retryDelayMs: 1,
+    run: (key, { attempt }) => {
+      runs.push([key, attempt, performance.now()]);
+      if (key === "busy" && attempt === 1) throw new RetryLater(60);
+      if (key === "header" && attempt === 1) return new Response("", { status: 429, headers: { "retry-after": "0" } });
+      if (key === "gone") return new Response("", { status: 404 });
+      if (key === "broken") throw new Error("cannot read the answer");
+      return key;
+    },
+  });
+  t.after(() => queue.close());
+  const events = [];
+  queue.subscribe((event) => events.push(event));
+  await queue.enqueue(["busy", "gone", "broken", "header"]);
+  await queue.idle();
+  const at = (key, attempt) => runs.find((run) => run[0] === key && run[1] === attempt)[2];
+  assert.ok(at("gone", 1) - at("busy", 1) >= 60, "nobody was called while the API wanted to be left alone");
+  assert.equal(await queue.result("busy"), "busy");
+  assert.equal(await queue.result("header"), "header");
+  await assert.rejects(queue.result("gone"), { code: "task-failed", message: "gone: the server answered 404" });
+  await assert.rejects(queue.result("broken"), { code: "task-failed", message: /cannot read the answer/ });
+  assert.deepEqual(events.slice(0, 1), [{ type: "settled", key: "busy", state: "retrying", reason: "too many requests" }]);
+});
+
+test("qu_22 attempts end on the dead list, from which keys can be retried", async (t) => {
+  let isWell = false;
+  const queue = createQueue({
+    retryDelayMs: 1,
+    maxAttempts: 2,
+    run: () => {
+      if (!isWell) throw Object.assign(new Error("no route"), { retryable: true });
+      return "well";
+    },
+  });
+  t.after(() => queue.close());
+  await queue.enqueue("a");
+  await assert.rejects(queue.result("a"), { code: "task-dead", retryable: true, message: "a: given up after 2 attempts: no route" });
+  assert.deepEqual(await queue.keys("dead"), [
+    { key: "a", state: "dead", attempts: 2, reason: "given up after 2 attempts: no route" },
+  ]);
+  isWell = true;
+  assert.equal(await queue.retryDead(), 1);
+  assert.equal(await queue.result("a"), "well");
+});
+
+test("qu_22 an API that keeps failing is paused as a whole", async (t) => {
+  let calls = 0;
+  const queue = createQueue({
+    retryDelayMs: 60_000,
+    breakerAfter: 3,
+    run: () => {
+      calls += 1;
+      return new Response("", { status: 503 });
+    },
+  });
+  t.after(() => queue.close());
+  await queue.enqueue(["a", "b", "c", "d", "e"]);
+  while (queue.status().breaker !== "open") await new Promise((resolve) => setTimeout(resolve, 1));
+  const { paused, waiting, retrying } = queue.status();
+  assert.deepEqual([calls, paused.reason, waiting, retrying], [3, "breaker", 2, 3]);
+  assert.ok(paused.until > Date.now());
+});
+
+test("qu_25 asked again while it runs, a key runs exactly once more", async (t) => {
+  const { queue, calls, begun } = byHand(t);
+  await queue.enqueue("a");
+  await begun(1);
+  for (let time = 0; time < 5; time++) await queue.enqueue("a", { kind: "again" });
+  calls[0].resolve("out of date");
+  await begun(2);
+  const result = queue.result("a");
+  calls[1].resolve("new");
+  assert.equal(await result, "new");
+  await queue.idle();
+  assert.equal(calls.length, 2);
+});
+
+test("qu_22 a call that takes too long is told to stop, and its late answer does not count", async (t) => {
+  const { queue, calls, begun } = byHand(t, { timeoutMs: 10, retryDelayMs: 1 });
+  await queue.enqueue("a");
+  const [first] = await begun(1);
+  assert.equal(first.context.signal.aborted, false);
+  await begun(2);
+  assert.equal(first.context.signal.reason.name, "TimeoutError");
+  first.resolve("late");
+  calls[1].resolve("in time");
+  assert.equal(await queue.result("a"), "in time");
+});
+
+test("qu_24 progress counts what waits, runs and ended", async (t) => {
+  const { queue, calls, begun } = byHand(t);
+  await queue.enqueue(["a", "b", "c"]);
+  await begun(1);
+  calls[0].resolve(1);
+  await begun(2);
+  const { waiting, running, done, ratePerSec, leftMs, runsHere } = queue.status();
+  assert.deepEqual([waiting, running, done, runsHere], [1, 1, 1, true]);
+  assert.ok(ratePerSec > 0 && leftMs > 0);
+});
+
+test("qu_05 a hundred thousand tasks, with and without promises, old results making room", async (t) => {
+  const keys = Array.from({ length: 100_000 }, (_, index) => `key-${index}`);
+  for (const run of [(key) => key.length, async (key) => key.length]) {
+    const queue = createQueue({ concurrency: 10, maxResults: 1_000, run });
+    t.after(() => queue.close());
+    assert.equal((await queue.enqueue(keys)).added, keys.length);
+    await queue.idle();
+    assert.equal(queue.status().done, keys.length);
+    assert.equal(await queue.result("key-99999"), 9);
+    await assert.rejects(queue.result("key-0"), { code: "unknown-key" });
+    assert.equal((await queue.enqueue(keys)).added, keys.length - 1_000);
+  }
+});
+
+test("a closed queue aborts what runs, and wrong options are named", async (t) => {
+  const { queue, begun } = byHand(t, { maxKeys: 2 });
+  await assert.rejects(queue.enqueue(["a", "b", "c"]), { code: "queue-full", retryable: true });
+  await queue.enqueue("a");
+  const [call] = await begun(1);
+  const lost = assert.rejects(queue.result("a"), { code: "stopped" });
+  await queue.close();
+  await lost;
+  assert.equal(call.context.signal.aborted, true);
+  await assert.rejects(queue.enqueue("b"), { code: "stopped" });
+
+  const run = () => {};
+  for (const options of [undefined, {}, { run: 3 }, { run, intervalMs: -1 }, { run, concurrency: 0 }, { run, persist: true }, { run, maxAttempts: NaN }]) {
+    assert.throws(() => createQueue(options), { name: "SynclineError", code: "invalid-argument" });
+  }
+  const open = createQueue({ run });
+  t.after(() => open.close());
+  for (const keys of [undefined, 3, [""], ["a", null], ["x".repeat(2_000)]]) {
+    await assert.rejects(open.enqueue(keys), { code: "invalid-argument" });
+  }
+});
