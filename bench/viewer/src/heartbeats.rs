@@ -4,12 +4,12 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use bench_figures::process;
+use bench_figures::table::{median, print, thousands};
 use serde_json::{Value, json};
 
 use crate::contender::{Contender, bench_folder};
-use crate::figures::{median, print, thousands};
 use crate::load::{CONNECTIONS, Turn, press};
-use crate::process;
 
 /// Up to this load average a machine counts as quiet.
 const QUIET_LOAD_MAX: f64 = 0.7;

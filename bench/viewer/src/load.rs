@@ -3,10 +3,10 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use bench_figures::process;
 use serde::{Deserialize, Serialize};
 
 use crate::contender::{Contender, bench_folder};
-use crate::process;
 
 /// Connections that are always busy: each sends its next heartbeat when the last is answered.
 pub(crate) const CONNECTIONS: u32 = 64;

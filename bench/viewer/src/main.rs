@@ -5,8 +5,6 @@
 //! - [`memory`]: a real node with 1,000,000 sessions that came over HTTP
 //! - [`contender`], [`server`]: the processes under load, and those of them that this program is itself
 //! - [`load`]: wrk, in a process of its own
-//! - [`process`]: processor time and memory of others, from `/proc`
-//! - [`figures`]: medians, tables and the JSON file
 //!
 //! README.md says what is fair about it and what is not.
 
@@ -14,23 +12,16 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod contender;
-mod figures;
 mod heartbeats;
 mod load;
 mod memory;
-mod process;
 mod question;
 mod server;
 
-use std::env;
-use std::fs;
-
 use anyhow::{Context, Result};
+use bench_figures::process;
 use clap::{Parser, Subcommand};
-use serde_json::{Map, Value, json};
-
-/// Where `cargo xtask bench` wants the figures.
-const FIGURES_VARIABLE: &str = "BENCH_JSON";
+use serde_json::{Map, Value};
 
 /// Measures heartbeats, the gate's question, and memory.
 #[derive(Parser)]
@@ -78,17 +69,10 @@ fn main() -> Result<()> {
     if wanted(Question::Memory) {
         answers.insert("memory".to_owned(), memory::measure()?);
     }
-    write(&Value::Object(answers))
+    bench_figures::write("viewer", &Value::Object(answers))
 }
 
 /// The same runtime as the product's.
 fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
-}
-
-/// By hand, without `cargo xtask bench`, the tables are all there is.
-fn write(figures: &Value) -> Result<()> {
-    let Some(path) = env::var_os(FIGURES_VARIABLE) else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&json!({ "bench": "viewer", "answers": figures }))?;
-    fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }

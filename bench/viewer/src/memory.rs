@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use bench_figures::process;
+use bench_figures::table::{print, thousands};
 use serde_json::{Value, json};
 
 use crate::contender::Contender;
-use crate::figures::{print, thousands};
 use crate::load::wrk;
-use crate::process;
 
 const SESSIONS: u32 = 1_000_000;
 

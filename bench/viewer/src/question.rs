@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bench_figures::table::{median, print, thousands};
 use serde_json::{Value, json};
 use syncline_core::schedule::{Gate, Watch};
 use syncline_core::time::Timestamp;
@@ -17,7 +18,6 @@ use syncline_node::viewer::Viewers;
 use syncline_node::{Config, Node, Running};
 use tempfile::TempDir;
 
-use crate::figures::{median, print, thousands};
 
 /// Sessions of the rooms that are asked.
 const SESSIONS: [u32; 3] = [1, 1_000, 1_000_000];

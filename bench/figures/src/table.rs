@@ -1,7 +1,7 @@
-//! Medians and tables.
+//! Medians, and tables as Markdown.
 
 /// The middle one, or the mean of the two in the middle. None for nothing.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -10,7 +10,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 }
 
 /// Prints a table as Markdown, ready for a README: the first column to the left, figures to the right.
-pub(crate) fn print(title: &str, heads: &[&str], rows: &[Vec<String>]) {
+pub fn print(title: &str, heads: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
@@ -36,7 +36,7 @@ pub(crate) fn print(title: &str, heads: &[&str], rows: &[Vec<String>]) {
 }
 
 /// `1234567.8` as `1,234,568`.
-pub(crate) fn thousands(value: f64) -> String {
+pub fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.max(0.0));
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap_or_default()).collect();

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 /// Processor time of a process and all its descendants, user and system together.
-pub(crate) fn cpu(process: u32) -> Result<Duration> {
+pub fn cpu(process: u32) -> Result<Duration> {
     let mut total = ticks(&process.to_string(), 13..15)?;
     for child in children(process) {
         total += cpu(child)?;
@@ -16,12 +16,12 @@ pub(crate) fn cpu(process: u32) -> Result<Duration> {
 }
 
 /// Processor time of our own children that have ended.
-pub(crate) fn cpu_of_ended_children() -> Result<Duration> {
+pub fn cpu_of_ended_children() -> Result<Duration> {
     ticks("self", 15..17)
 }
 
 /// Memory of a process that is in RAM now, and the most there ever was, in bytes.
-pub(crate) fn memory_bytes(process: u32) -> Result<(u64, u64)> {
+pub fn memory_bytes(process: u32) -> Result<(u64, u64)> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     let field = |name: &str| {
@@ -33,7 +33,7 @@ pub(crate) fn memory_bytes(process: u32) -> Result<(u64, u64)> {
 }
 
 /// What is worth knowing of the machine, for whoever compares figures later.
-pub(crate) fn machine() -> Value {
+pub fn machine() -> Value {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -42,7 +42,7 @@ pub(crate) fn machine() -> Value {
 }
 
 /// The machine's load over the last minute: on a quiet machine, little more than what the bench itself makes.
-pub(crate) fn load_average() -> f64 {
+pub fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
