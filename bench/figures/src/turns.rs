@@ -27,7 +27,8 @@ pub fn measure(title: &str, unit: &str, rounds: usize, contenders: Vec<Contender
             rates.push((contender.run)().with_context(|| contender.name.clone())?);
         }
     }
-    let medians: Vec<f64> = rates.iter().map(|rates| median(rates.iter().copied()).unwrap_or(f64::NAN)).collect();
+    let medians: Vec<f64> =
+        rates.iter().map(|rates| median(rates.iter().copied()).unwrap_or(f64::NAN)).collect();
     let first = medians.first().copied().unwrap_or(f64::NAN);
     let row = |(contender, (rate, runs)): (&Contender<'_>, (&f64, &Vec<f64>))| {
         let least = runs.iter().copied().fold(f64::INFINITY, f64::min);

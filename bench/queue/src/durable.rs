@@ -44,7 +44,10 @@ pub(crate) fn measure(rounds: usize, tasks: u32) -> Result<Value> {
         Contender::new("graphile-worker 0.18.0", on_postgres("graphile-worker.mjs")),
         Contender::new("pg-boss 12.35.0", on_postgres("pg-boss.mjs")),
         Contender::new("graphile_worker 0.14.1 (Rust)", rust_peer),
-        Contender::new("BullMQ 6.7.0, Redis, AOF always", on_redis(&["--appendonly", "yes", "--appendfsync", "always"])),
+        Contender::new(
+            "BullMQ 6.7.0, Redis, AOF always",
+            on_redis(&["--appendonly", "yes", "--appendfsync", "always"]),
+        ),
         Contender::new("BullMQ 6.7.0, Redis, nothing on disk", on_redis(&["--appendonly", "no"])),
         Contender::new("Syncline, SQLite", move || {
             let folder = tempfile::tempdir().context("cannot create a folder")?;

@@ -3,6 +3,7 @@
 //! - [`memory`]: tasks that do nothing beside p-queue and bottleneck; cost per key from 1,000 to 1,000,000
 //! - [`durable`]: every result on disk, beside graphile-worker, pg-boss, BullMQ and graphile_worker in Rust
 //! - [`covers`]: inserts into a full cache
+//! - [`ours`]: our durable queue as an application uses it
 //! - [`peer`]: the peers as processes
 //!
 //! README.md says what is fair about it and what is not.
@@ -13,6 +14,7 @@
 mod covers;
 mod durable;
 mod memory;
+mod ours;
 mod peer;
 
 use anyhow::Result;

@@ -38,7 +38,8 @@ pub(crate) fn growth() -> Result<Value> {
     for keys in [1_000, 5_000, 20_000, 100_000, 1_000_000] {
         let ours_us = drain(keys)?.as_secs_f64() * 1e6 / keys as f64;
         // Its time grows with the square: beyond this it would take hours.
-        let arrays = (keys <= 20_000).then(|| peer::script("growth.mjs", &[&keys.to_string()])).transpose()?;
+        let arrays =
+            (keys <= 20_000).then(|| peer::script("growth.mjs", &[&keys.to_string()])).transpose()?;
         let arrays_us = arrays.map(|answer| peer::rate(&answer)).transpose()?.map(|rate| 1e6 / rate);
         rows.push(vec![
             thousands(keys as f64),
@@ -48,7 +49,11 @@ pub(crate) fn growth() -> Result<Value> {
         ]);
         figures.push(json!({ "keys": keys, "ours_us": ours_us, "arrays_us": arrays_us }));
     }
-    print("Enqueue n keys and take them out one by one, per key", &["keys", "Syncline µs", "arrays µs", "ours is"], &rows);
+    print(
+        "Enqueue n keys and take them out one by one, per key",
+        &["keys", "Syncline µs", "arrays µs", "ours is"],
+        &rows,
+    );
     Ok(json!(figures))
 }
 

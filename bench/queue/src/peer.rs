@@ -34,7 +34,8 @@ fn built_graphile_worker_rust() -> Result<PathBuf> {
     let manifest = folder().join("graphile-worker-rust/Cargo.toml");
     // Beside our own output, so that it is built once and cleaned with the rest.
     let program = env::current_exe().context("where is this program?")?;
-    let target = program.ancestors().nth(2).context("this program is in no target folder")?.join("bench-peer");
+    let target =
+        program.ancestors().nth(2).context("this program is in no target folder")?.join("bench-peer");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(&manifest);
     let status = cargo.arg("--target-dir").arg(&target).status().context("cannot start cargo")?;

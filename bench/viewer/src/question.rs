@@ -18,7 +18,6 @@ use syncline_node::viewer::Viewers;
 use syncline_node::{Config, Node, Running};
 use tempfile::TempDir;
 
-
 /// Sessions of the rooms that are asked.
 const SESSIONS: [u32; 3] = [1, 1_000, 1_000_000];
 
