@@ -2,6 +2,7 @@
 //!
 //! - [`table`]: medians, and tables as Markdown
 //! - [`process`]: processor time and memory of others, and of the machine, from `/proc`
+//! - [`peer`]: peers as processes, and the servers that they need
 //! - [`turns`]: contenders one after the other, round after round, and the median of each
 //! - [`write`]: the figures as `cargo xtask bench` wants them
 //!
@@ -10,6 +11,7 @@
 // Printing is what benches do.
 #![allow(clippy::print_stdout)]
 
+pub mod peer;
 pub mod process;
 pub mod table;
 pub mod turns;

