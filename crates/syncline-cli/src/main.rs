@@ -46,6 +46,8 @@ Examples:
   syncline queue list                what waits for an outside API, and how long
   syncline scan 9784990000011        look a book up and put it on the shelf
   syncline demo upstreams            stand-ins for the book APIs, to try it
+  syncline lock run nightly -- ./backup.sh
+                                     run it while nobody else does
   syncline kv put greeting hello     keep a value
   syncline doctor                    find out what keeps a node from starting
 

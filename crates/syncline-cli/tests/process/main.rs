@@ -4,6 +4,7 @@
 mod commands;
 mod configuration;
 mod life;
+mod lock;
 mod nodes;
 mod program;
 mod schedule;

@@ -32,6 +32,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Run a command while holding a lock.
 #[derive(clap::Args)]
+#[command(after_help = super::EXAMPLES)]
 pub(crate) struct Run {
     /// The lock's name.
     name: Name,
