@@ -107,6 +107,24 @@ fn lk_12_another_tab_has_it_then_this_one() {
     );
 }
 
+/// A reader was told of version 5 and reads it; meanwhile the holder saves version 6 and goes. The answer on its way
+/// says 5, and saving on top of that would bury 6.
+#[test]
+fn lk_12_what_was_read_before_the_lock_was_held_does_not_count() {
+    let mut autosave = AutoSave::new();
+    follow(
+        &mut autosave,
+        &[
+            (0, Open { stamp: 4 }, &[Output::Acquire, show(Status::Opening)]),
+            (10, Waiting, &[show(Status::ReadOnly)]),
+            (20, Heard { stamp: 5 }, &[Output::Load]),
+            (30, Acquired, &[show(Status::Opening)]),
+            (40, Loaded { stamp: 5 }, &[Output::Load]),
+            (50, Loaded { stamp: 6 }, &[Output::Adopt, show(Status::Saved)]),
+        ],
+    );
+}
+
 #[test]
 fn lk_12_a_lost_lease_stops_the_save_and_is_asked_for_again() {
     for (loss, status) in [(Loss::Expired, Status::Lost), (Loss::TakenOver, Status::TakenOver)] {

@@ -57,6 +57,10 @@ pub struct AutoSave {
     /// What is unsaved is not to wait.
     hurried: bool,
     save: Option<Save>,
+    /// An answer to `Load` is on its way.
+    loading: bool,
+    /// That answer will be too old to count.
+    reload: bool,
     /// Saves that failed in a row.
     failures: u32,
     retry_at: Timestamp,
@@ -234,6 +238,8 @@ impl AutoSave {
             unsaved: None,
             hurried: false,
             save: None,
+            loading: false,
+            reload: false,
             failures: 0,
             retry_at: Timestamp::ZERO,
             leaving: None,
@@ -282,7 +288,7 @@ impl AutoSave {
     pub fn wake_at(&self) -> Option<Timestamp> {
         let due = match (self.lease, self.save) {
             (Standing::Held, None) => self.due_at(),
-            (Standing::Reading, _) if self.failures > 0 => Some(self.retry_at),
+            (Standing::Reading, _) if !self.loading => Some(self.retry_at),
             _ => None,
         };
         due.into_iter().chain(self.leaving).min()
@@ -301,18 +307,15 @@ impl AutoSave {
             Input::Refused if self.lease != Standing::Closed => self.lease = Standing::Refused,
             Input::Lost(loss) => self.lost(loss),
             Input::Loaded { stamp } => self.loaded(stamp),
-            Input::LoadFailed if self.lease == Standing::Reading => self.failed(),
+            Input::LoadFailed => self.load_failed(),
             Input::TempWritten => self.temp_written(certain),
             Input::Switched => self.switched(),
             Input::TempFailed | Input::SwitchFailed => self.save_failed(),
             Input::Heard { stamp } => self.heard(stamp),
             Input::KeepMine => self.resolve(true),
             Input::TakeTheirs => self.resolve(false),
-            Input::Timer
-                if self.lease == Standing::Reading && self.failures > 0 && self.retry_at <= self.now =>
-            {
-                self.retry_at = Timestamp::from_ms(u64::MAX);
-                self.out.push(Output::Load);
+            Input::Timer if self.lease == Standing::Reading && !self.loading && self.retry_at <= self.now => {
+                self.load();
             }
             Input::Hide => {
                 self.hurry();
@@ -354,7 +357,32 @@ impl AutoSave {
     fn read(&mut self) {
         self.lease = Standing::Reading;
         self.failures = 0;
-        self.out.push(Output::Load);
+        self.load();
+    }
+
+    /// Reads the stored stamp as it is from now on: an answer that is on its way may be older than that.
+    fn load(&mut self) {
+        self.reload = self.loading;
+        if !self.loading {
+            self.loading = true;
+            self.out.push(Output::Load);
+        }
+    }
+
+    fn load_failed(&mut self) {
+        if !self.load_answered() && self.lease == Standing::Reading {
+            self.failed();
+        }
+    }
+
+    /// An answer to `Load` came; true when it is too old to count.
+    fn load_answered(&mut self) -> bool {
+        self.loading = false;
+        let outdated = self.reload;
+        if outdated {
+            self.load();
+        }
+        outdated
     }
 
     fn waiting(&mut self) {
@@ -385,7 +413,7 @@ impl AutoSave {
 
     fn loaded(&mut self, stamp: u64) {
         let reading = self.lease == Standing::Reading;
-        if !reading && self.holding() {
+        if self.load_answered() || !reading && self.holding() {
             return;
         }
         self.failures = 0;
@@ -418,7 +446,7 @@ impl AutoSave {
     fn heard(&mut self, stamp: u64) {
         let reader = matches!(self.lease, Standing::Wanted(_) | Standing::Refused);
         if reader && stamp != self.base && self.clean() {
-            self.out.push(Output::Load);
+            self.load();
         }
     }
 
