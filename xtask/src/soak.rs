@@ -33,6 +33,12 @@ pub(crate) struct Options {
     /// How often each other test that repeats itself does so
     #[arg(long, default_value_t = 100)]
     rounds: u64,
+    /// How often the crash tests of a whole node or database do so: each takes seconds to come back
+    #[arg(long, default_value_t = 10)]
+    restarts: u64,
+    /// How many keys the crash tests of queues work through
+    #[arg(long, default_value_t = 1_000)]
+    tasks: u64,
 }
 
 impl Options {
@@ -44,6 +50,10 @@ impl Options {
             ("SYNCLINE_SEEDS", grown(self.seeds)),
             ("SYNCLINE_KILLS", grown(self.kills)),
             ("SYNCLINE_ROUNDS", grown(self.rounds)),
+            ("SYNCLINE_POSTGRES_KILLS", grown(self.restarts)),
+            ("SYNCLINE_QUEUE_KILLS", grown(self.restarts)),
+            ("SYNCLINE_QUEUE_TASKS", grown(self.tasks)),
+            ("SYNCLINE_SHELF_REAL_PACE", "1".to_owned()),
         ]
     }
 }
@@ -86,9 +96,17 @@ mod tests {
 
     #[test]
     fn each_pass_has_twice_the_numbers_and_never_overflows() {
-        let options = Options { minutes: 1, filter: None, seeds: 2_000, kills: 10, rounds: u64::MAX };
+        let options = Options {
+            minutes: 1,
+            filter: None,
+            seeds: 2_000,
+            kills: 10,
+            rounds: u64::MAX,
+            restarts: 3,
+            tasks: 50,
+        };
         let values = |pass| options.environment(pass).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
-        assert_eq!(values(0), ["2000", "10", "18446744073709551615"]);
+        assert_eq!(values(0), ["2000", "10", "18446744073709551615", "3", "3", "50", "1"]);
         assert_eq!(values(3)[..2], ["16000", "80"]);
         assert_eq!(values(70)[0], u64::MAX.to_string());
     }

@@ -5,6 +5,7 @@
 //! - [`answer`]: what a node said, in words
 //! - [`listener`]: what a node tells, for as long as it takes
 //! - [`input`]: keys from the command line, a file or standard input
+//! - [`pending`]: what is waited for
 //! - [`progress`]: how far it is, on a terminal
 //! - [`output`]: what goes to the screen, and with which colours
 //!
@@ -16,6 +17,7 @@ mod command;
 mod input;
 mod listener;
 mod output;
+mod pending;
 mod progress;
 
 use std::process::ExitCode;

@@ -211,7 +211,7 @@ async fn remove(target: &Target, name: &str, keys: &[String]) -> anyhow::Result<
     for key in keys {
         let answer =
             client.ask(Method::DELETE, &["api", "queues", name, "keys", key], &[], None::<&()>).await?;
-        let removed = answer["removed"] == true || answer["deleted"] == true;
+        let removed = answer["deleted"] == true;
         missing |= !removed;
         if target.json {
             output::line(answer)?;

@@ -1,22 +1,20 @@
 //! `syncline scan`: from ISBNs to books on the shelf, shown as they arrive.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{items, span, text};
-use crate::client::{Client, Target};
+use crate::client::{Client, Refusal, Target};
 use crate::input::Keys;
 use crate::listener::{Heard, Listener};
 use crate::output::{self, Shown, Tone, toned};
+use crate::pending::{IN_VAIN_MAX, Pending};
 use crate::progress::Progress;
 
 /// ISBNs sent at once.
 const BATCH: usize = 500;
-
-/// Books asked for at once.
-const PAGE: usize = 500;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,9 +44,9 @@ pub(crate) struct Scan {
 /// What became of the ISBNs so far.
 struct Shelf<'a> {
     target: &'a Target,
-    /// Those still looked for, and whether the book is there and only its cover is not.
-    pending: BTreeMap<String, bool>,
-    total: usize,
+    pending: Pending,
+    /// Those of them that are there and only their covers are not.
+    coverless: HashSet<String>,
     found: usize,
     covers: usize,
     missing: usize,
@@ -61,12 +59,13 @@ impl Scan {
         let client = self.target.client()?;
         // Listened to before anything is sent, or a quick answer would come unheard.
         let listener = if self.no_wait { None } else { Some(Listener::open(&client, "queue,shelf").await?) };
-        let mut shelf = Shelf::new(&self.target);
+        let mut answers = Vec::new();
         for batch in isbns.chunks(BATCH) {
             let body = json!({ "isbns": batch });
-            shelf
-                .handed_over(&client.ask(Method::POST, &["api", "shelf", "scan"], &[], Some(&body)).await?)?;
+            let path = ["api", "shelf", "scan"];
+            answers.push(client.ask(Method::POST, &path, &[], Some(&body)).await?);
         }
+        let mut shelf = Shelf::new(&self.target, &answers)?;
         if let Some(listener) = listener {
             shelf.wait(&client, listener).await?;
         }
@@ -75,32 +74,25 @@ impl Scan {
 }
 
 impl<'a> Shelf<'a> {
-    fn new(target: &'a Target) -> Self {
-        Self { target, pending: BTreeMap::new(), total: 0, found: 0, covers: 0, missing: 0, refused: 0 }
-    }
-
-    fn handed_over(&mut self, answer: &Value) -> anyhow::Result<()> {
-        for refused in items(answer, "refused") {
-            self.refused += 1;
-            let (input, reason) = (text(refused, "input"), text(refused, "reason"));
-            if self.target.json {
+    fn new(target: &'a Target, answers: &[Value]) -> anyhow::Result<Self> {
+        let mut refused = 0;
+        for refusal in answers.iter().flat_map(|answer| items(answer, "refused")) {
+            refused += 1;
+            let (input, reason) = (text(refusal, "input"), text(refusal, "reason"));
+            if target.json {
                 output::line(json!({ "isbn": input, "state": "refused", "reason": reason }))?;
             } else {
-                output::line(format_args!(
-                    "{input:<13}  {}",
-                    toned(Tone::Bad, format_args!("refused: {reason}"))
-                ))?;
+                let words = toned(Tone::Bad, format_args!("refused: {reason}"));
+                output::line(format_args!("{input:<13}  {words}"))?;
             }
         }
-        for scan in items(answer, "scans") {
-            self.pending.insert(text(scan, "isbn").to_owned(), false);
-        }
-        self.total = self.pending.len();
-        Ok(())
+        let scans = answers.iter().flat_map(|answer| items(answer, "scans"));
+        let pending = Pending::new(scans.map(|scan| text(scan, "isbn").to_owned()));
+        Ok(Self { target, pending, coverless: HashSet::new(), found: 0, covers: 0, missing: 0, refused })
     }
 
     async fn wait(&mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
-        let bar = Progress::new(self.total);
+        let bar = Progress::new(self.pending.total());
         let mut left_ms = None;
         while !self.pending.is_empty() {
             match listener.next().await? {
@@ -112,40 +104,34 @@ impl<'a> Shelf<'a> {
                 },
                 Heard::LookAgain => self.look(client, &bar).await?,
             }
-            bar.set(self.total - self.pending.len(), self.ahead(left_ms));
+            bar.set(self.pending.done(), self.ahead(left_ms));
         }
         bar.end();
         Ok(())
     }
 
     fn ahead(&self, left_ms: Option<u64>) -> String {
-        let covers = self.pending.values().filter(|found| **found).count();
+        let covers = self.coverless.len();
         let left = left_ms.filter(|ms| *ms > 0).map_or(String::new(), |ms| format!(", {} left", span(ms)));
-        format!("{} books and {covers} covers to come{left}", self.pending.len() - covers)
+        format!("{} books and {covers} covers to come{left}", self.pending.left() - covers)
     }
 
-    /// Asks how all books stand. A book that is not there any more was not found.
+    /// Asks how books stand, those that were scanned first before the others, until so many in a row are not there yet. A
+    /// book that is not on the shelf any more was not found.
     async fn look(&mut self, client: &Client, bar: &Progress) -> anyhow::Result<()> {
-        let mut here = BTreeMap::new();
-        let (mut after, limit) = (None::<String>, PAGE.to_string());
-        loop {
-            let mut query = vec![("limit", limit.as_str())];
-            query.extend(after.as_deref().map(|after| ("after", after)));
-            // A node that is down now is no reason to give up: the listener waits for it.
-            let Ok(answer) = client.get(&["api", "shelf", "books"], &query).await else { return Ok(()) };
-            for book in items(&answer, "books") {
-                here.insert(text(book, "isbn").to_owned(), book.clone());
+        let mut in_vain = 0;
+        for isbn in self.pending.keys() {
+            match client.get(&["api", "shelf", "books", &isbn], &[]).await {
+                Ok(book) => self.heard_of(&book, bar)?,
+                Err(error) => match error.downcast_ref::<Refusal>() {
+                    Some(refusal) if refusal.status == StatusCode::NOT_FOUND => self.gone(&isbn, bar)?,
+                    // A node that is down now is no reason to give up: the listener waits for it.
+                    _ => return Ok(()),
+                },
             }
-            match answer["next"].as_str() {
-                Some(next) => after = Some(next.to_owned()),
-                None => break,
-            }
-        }
-        let pending: Vec<String> = self.pending.keys().cloned().collect();
-        for isbn in pending {
-            match here.get(&isbn) {
-                Some(book) => self.heard_of(book, bar)?,
-                None => self.gone(&isbn, bar)?,
+            in_vain = if self.pending.contains(&isbn) { in_vain + 1 } else { 0 };
+            if in_vain == IN_VAIN_MAX {
+                break;
             }
         }
         Ok(())
@@ -153,11 +139,14 @@ impl<'a> Shelf<'a> {
 
     fn heard_of(&mut self, book: &Value, bar: &Progress) -> anyhow::Result<()> {
         let isbn = text(book, "isbn");
-        let Some(found) = self.pending.get_mut(isbn) else { return Ok(()) };
-        *found = text(book, "state") == "found";
-        if !*found || text(book, "cover_state") == "waiting" {
+        if !self.pending.contains(isbn) || text(book, "state") != "found" {
             return Ok(());
         }
+        if text(book, "cover_state") == "waiting" {
+            self.coverless.insert(isbn.to_owned());
+            return Ok(());
+        }
+        self.coverless.remove(isbn);
         self.pending.remove(isbn);
         self.found += 1;
         self.covers += usize::from(text(book, "cover_state") == "found");
@@ -165,9 +154,10 @@ impl<'a> Shelf<'a> {
     }
 
     fn gone(&mut self, isbn: &str, bar: &Progress) -> anyhow::Result<()> {
-        if self.pending.remove(isbn).is_none() {
+        if !self.pending.remove(isbn) {
             return Ok(());
         }
+        self.coverless.remove(isbn);
         self.missing += 1;
         if self.target.json {
             return bar.line(json!({ "isbn": isbn, "state": "not found" }));
@@ -180,7 +170,7 @@ impl<'a> Shelf<'a> {
             let refused =
                 if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
             let words = if no_wait {
-                format!("{} handed over{refused}", self.total)
+                format!("{} handed over{refused}", self.pending.total())
             } else {
                 let (found, covers, missing) = (self.found, self.covers, self.missing);
                 format!("{found} found, {covers} with a cover, {missing} not found{refused}")

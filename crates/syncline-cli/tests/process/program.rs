@@ -25,6 +25,11 @@ pub(crate) fn syncline(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// How often or how many: what the variable says, or the number of the quick run.
+pub(crate) fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |number| number.parse().unwrap())
+}
+
 /// Runs the program to its end.
 pub(crate) fn run(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     syncline(folder, arguments).envs(environment.iter().copied()).output().unwrap()

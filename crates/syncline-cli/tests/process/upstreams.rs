@@ -18,10 +18,13 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Starts them on a free port, without any latency, and with the flags given.
+    /// Starts them on a free port, without any latency unless the flags given ask for some.
     pub(crate) fn start(flags: &[&str]) -> Upstreams {
-        let fixed = ["demo", "upstreams", "--listen", "127.0.0.1:0", "--json", "--latency", "0"];
-        let arguments: Vec<&str> = fixed.iter().chain(flags).copied().collect();
+        let mut arguments = vec!["demo", "upstreams", "--listen", "127.0.0.1:0", "--json"];
+        if !flags.contains(&"--latency") {
+            arguments.extend(["--latency", "0"]);
+        }
+        arguments.extend(flags);
         let mut child = syncline(&std::env::temp_dir(), &arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = || {

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 
 use super::catalogue::Dice;
 use super::ledger::End;
-use super::settings::{Api, RetryAfter};
+use super::settings::{Api, Flaky, RetryAfter};
 use super::{State, cover};
 
 /// How far ahead of now a date in `Retry-After` is. Dates have whole seconds, so this is one to two of them.
@@ -83,7 +83,8 @@ pub(super) async fn call(
 }
 
 fn fate(state: &State, api: Api, n: u64) -> Fate {
-    let flaky = state.settings.flaky;
+    // Pictures are plain files: nobody counts who looks at them.
+    let flaky = if api == Api::Thumbnail { Flaky::default() } else { state.settings.flaky };
     let mut unit = Dice::of(state.settings.seed, api as u64, n).unit();
     let fates = [
         (flaky.too_many, Fate::TooMany),
@@ -100,11 +101,8 @@ fn fate(state: &State, api: Api, n: u64) -> Fate {
     Fate::Answered
 }
 
-/// An answer that was cut off; of a picture, a page that says sorry.
+/// An answer that was cut off.
 fn half(answer: &Answer) -> Answer {
-    if answer.content_type == cover::CONTENT_TYPE {
-        return Answer::page(StatusCode::OK, "Under maintenance");
-    }
     let middle = answer.body.char_indices().nth(answer.body.chars().count() / 2).map_or(0, |(at, _)| at);
     Answer { body: answer.body[..middle].to_owned(), ..*answer }
 }

@@ -108,7 +108,7 @@ impl Shares {
     }
 }
 
-/// The share of calls that go wrong although they came in time, from 0 to 1 each.
+/// The share of calls that go wrong although they came in time, from 0 to 1 each. The library's pictures always come.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Flaky {
     /// Answered 429.

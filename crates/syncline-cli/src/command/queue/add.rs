@@ -1,6 +1,5 @@
 //! Putting keys into a queue, and getting out what came back.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use reqwest::Method;
@@ -11,6 +10,7 @@ use crate::answer::{number, text};
 use crate::client::{Client, Target};
 use crate::listener::{Heard, Listener};
 use crate::output::{self, Shown, Tone, toned};
+use crate::pending::{IN_VAIN_MAX, Pending};
 use crate::progress::{self, Progress};
 
 /// Keys sent at once.
@@ -18,9 +18,6 @@ const BATCH: usize = 1_000;
 
 /// The longest a node is asked to wait for a result before it is asked again.
 const WAIT_STEP: Duration = Duration::from_secs(5);
-
-/// Keys without a result that are asked for before the rest is left for later.
-const IN_VAIN_MAX: usize = 20;
 
 /// Puts keys in; with `wait`, prints each result as it comes.
 pub(super) async fn add(
@@ -126,28 +123,22 @@ fn print(
 struct Waiting<'a> {
     target: &'a Target,
     name: &'a str,
-    /// Each key and its place among those that were put in.
-    pending: HashMap<String, usize>,
-    in_order: BTreeMap<usize, String>,
-    total: usize,
+    pending: Pending,
     failed: usize,
 }
 
 impl<'a> Waiting<'a> {
     fn new(target: &'a Target, name: &'a str, keys: &[String]) -> Self {
-        let pending: HashMap<String, usize> =
-            keys.iter().enumerate().map(|(place, key)| (key.clone(), place)).collect();
-        let in_order = pending.iter().map(|(key, place)| (*place, key.clone())).collect();
-        Self { target, name, total: pending.len(), pending, in_order, failed: 0 }
+        Self { target, name, pending: Pending::new(keys.iter().cloned()), failed: 0 }
     }
 
     async fn wait(mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
-        let bar = Progress::new(self.total);
+        let bar = Progress::new(self.pending.total());
         let mut ahead = String::new();
         while !self.pending.is_empty() {
             match listener.next().await? {
                 Heard::Event { name, data } if name == "queue.result" => {
-                    if text(&data, "queue") == self.name && self.pending.contains_key(text(&data, "key")) {
+                    if text(&data, "queue") == self.name && self.pending.contains(text(&data, "key")) {
                         self.look(client, text(&data, "key"), &bar).await?;
                     }
                 }
@@ -161,7 +152,7 @@ impl<'a> Waiting<'a> {
                 Heard::Event { .. } => {}
                 Heard::LookAgain => self.look_at_all(client, &bar).await?,
             }
-            bar.set(self.total - self.pending.len(), ahead.clone());
+            bar.set(self.pending.done(), ahead.clone());
         }
         bar.end();
         if self.failed > 0 { Err(Shown.into()) } else { Ok(()) }
@@ -174,9 +165,7 @@ impl<'a> Waiting<'a> {
         if !has_ended(&entry) {
             return Ok(());
         }
-        if let Some(place) = self.pending.remove(key) {
-            self.in_order.remove(&place);
-        }
+        self.pending.remove(key);
         self.failed += usize::from(text(&entry, "state") != "done");
         print(self.target, &entry, false, |line| bar.line(line))
     }
@@ -184,11 +173,10 @@ impl<'a> Waiting<'a> {
     /// Asks for keys that may have ended unheard, those that were put in first before the others, until so many in a row
     /// have not.
     async fn look_at_all(&mut self, client: &Client, bar: &Progress) -> anyhow::Result<()> {
-        let keys: Vec<String> = self.in_order.values().cloned().collect();
         let mut in_vain = 0;
-        for key in keys {
+        for key in self.pending.keys() {
             self.look(client, &key, bar).await?;
-            in_vain = if self.pending.contains_key(&key) { in_vain + 1 } else { 0 };
+            in_vain = if self.pending.contains(&key) { in_vain + 1 } else { 0 };
             if in_vain == IN_VAIN_MAX {
                 break;
             }

@@ -55,12 +55,7 @@ pub(super) async fn show(
         return keys(target, name, state, listing).await;
     }
     let client = target.client()?;
-    let answer = client.get(&["api", "queues"], &[]).await?;
-    let known = items(&answer, "queues").iter().find(|queue| text(queue, "name") == name);
-    let Some(queue) = known else {
-        let names: Vec<&str> = items(&answer, "queues").iter().map(|queue| text(queue, "name")).collect();
-        anyhow::bail!("there is no queue {name:?}; there are {}", names.join(", "));
-    };
+    let queue = client.get(&["api", "queues", name], &[]).await?;
     let mut lists = Vec::new();
     for state in State::ALL.into_iter().filter(|state| number(&queue["counts"], state.name()) > 0) {
         lists.push((state, page(&client, name, state, listing).await?));
@@ -68,11 +63,11 @@ pub(super) async fn show(
     if target.json {
         let lists: serde_json::Map<String, Value> =
             lists.into_iter().map(|(state, page)| (state.name().to_owned(), page["keys"].clone())).collect();
-        let mut whole = queue.clone();
+        let mut whole = queue;
         whole["keys"] = json!(lists);
         return output::line(whole);
     }
-    output::line(format_args!("{name}: {}, {}, {}", pace(queue), rate(queue), condition(queue)))?;
+    output::line(format_args!("{name}: {}, {}, {}", pace(&queue), rate(&queue), condition(&queue)))?;
     if let Some(url) = queue["url"].as_str() {
         output::line(toned(Tone::Quiet, url))?;
     }
