@@ -8,7 +8,7 @@ import { openLive } from "./live.js";
 /**
  * Brings a page to life.
  * @param {{
- *   topics: ("viewer" | "job")[],
+ *   topics: ("viewer" | "job" | "queue" | "shelf")[],
  *   read?: () => Promise<void>,
  *   on?: Record<string, (data: any) => void>,
  *   tick?: () => void,

@@ -11,6 +11,8 @@ const SILENCE_MAX_MS = 30_000;
 const EVENTS = {
   viewer: ["viewer", "viewer.occupied", "viewer.vacated"],
   job: ["job"],
+  queue: ["queue", "queue.result"],
+  shelf: ["shelf.book", "shelf.removed", "shelf.search"],
 };
 
 /**

@@ -1,0 +1,222 @@
+// The paced queue in Chromium, kept in IndexedDB: reloads, crashed tabs, several tabs. And the covers in localStorage.
+// Each run of a key is counted in the page's own storage, where no tab can hide it.
+
+import { expect, test } from "./support/test.js";
+
+/** @param {import("@playwright/test").Page} page */
+async function openBlank(page) {
+  // A file of the package as a page: same origin, no script of ours beside the test's.
+  await page.goto("/pkg/package.json");
+}
+
+/** @param {import("@playwright/test").Page} page @param {any} [options] */
+function openQueue(page, options = {}) {
+  return page.evaluate(async (options) => {
+    const { createQueue } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+    const queue = createQueue({
+      name: "kept",
+      persist: true,
+      ...options,
+      run: async (/** @type {string} */ key) => {
+        const runs = JSON.parse(localStorage.getItem("runs") ?? "[]");
+        localStorage.setItem("runs", JSON.stringify([...runs, key]));
+        if (key.startsWith("stuck")) await new Promise(() => {});
+        return { of: key };
+      },
+    });
+    /** @type {any} */ (window).queue = queue;
+    await queue.ready;
+  }, options);
+}
+
+/** @param {import("@playwright/test").Page} page @param {string} method @param {any[]} values */
+function ask(page, method, ...values) {
+  return page.evaluate(
+    ({ method, values }) => /** @type {any} */ (window).queue[method](...values),
+    { method, values },
+  );
+}
+
+/** @param {import("@playwright/test").Page} page @returns {Promise<string[]>} */
+function runs(page) {
+  return page.evaluate(() => JSON.parse(localStorage.getItem("runs") ?? "[]"));
+}
+
+// A file of the package has no icon.
+test.use({ expectedErrors: /favicon/ });
+
+const KEYS = Array.from({ length: 50 }, (_, index) => `k${index}`);
+
+test("bk_07 waiting and finished work is there again after a reload, and nothing is run twice", async ({ page }) => {
+  await openBlank(page);
+  await openQueue(page);
+  expect(await ask(page, "enqueue", KEYS)).toEqual({ added: 50, moved: 0, again: 0, ignored: 0 });
+  expect(await ask(page, "result", "k49")).toEqual({ of: "k49" });
+  await ask(page, "pause");
+  await ask(page, "enqueue", ["later", "k0"]);
+
+  await page.reload();
+  await openQueue(page);
+  expect(await ask(page, "result", "k7")).toEqual({ of: "k7" });
+  expect(await ask(page, "status")).toMatchObject({ waiting: 1, paused: { until: null, reason: "asked" } });
+  await ask(page, "resume");
+  expect(await ask(page, "result", "later")).toEqual({ of: "later" });
+  expect(await runs(page)).toEqual([...KEYS, "later"]);
+});
+
+test("bk_07 a tab that crashes in the middle of a call loses nothing", async ({ context, page }) => {
+  await openBlank(page);
+  await openQueue(page, { concurrency: 2 });
+  await ask(page, "enqueue", ["stuck-a", ...KEYS, "stuck-b"]);
+  await expect.poll(async () => (await ask(page, "status")).running + (await ask(page, "status")).done).toBeGreaterThan(20);
+  const crashed = page.waitForEvent("crash");
+  const session = await context.newCDPSession(page);
+  session.send("Page.crash").catch(() => {});
+  await crashed;
+
+  const next = await context.newPage();
+  await openBlank(next);
+  await openQueue(next, { concurrency: 3 });
+  expect(await ask(next, "result", "k49")).toEqual({ of: "k49" });
+  const counted = await runs(next);
+  for (const key of KEYS) {
+    const times = counted.filter((run) => run === key).length;
+    expect(times, `${key} has a result`).toBeGreaterThanOrEqual(1);
+    // A call that the crash cut off is made again; there were two at most.
+    expect(times).toBeLessThanOrEqual(2);
+  }
+  expect(counted.filter((run) => run.startsWith("k")).length).toBeLessThanOrEqual(KEYS.length + 1);
+});
+
+test("qu_25 of several tabs one runs the queue, all may use it, and the next takes over", async ({ context, page }) => {
+  await openBlank(page);
+  await openQueue(page);
+  await expect.poll(async () => (await ask(page, "status")).runsHere).toBe(true);
+  const other = await context.newPage();
+  await openBlank(other);
+  await openQueue(other);
+  expect((await ask(other, "status")).runsHere).toBe(false);
+
+  expect(await ask(other, "enqueue", KEYS)).toMatchObject({ added: 50 });
+  expect(await ask(page, "enqueue", KEYS)).toMatchObject({ ignored: 50 });
+  expect(await ask(other, "result", "k49")).toEqual({ of: "k49" });
+  await expect.poll(async () => (await ask(other, "status")).done).toBe(50);
+  await expect(ask(other, "result", "nobody")).rejects.toThrow(/does not know/);
+  expect(await runs(other)).toEqual(KEYS);
+
+  await ask(page, "pause");
+  await ask(other, "enqueue", "after");
+  await page.close();
+  await expect.poll(async () => (await ask(other, "status")).runsHere).toBe(true);
+  await ask(other, "resume");
+  expect(await ask(other, "result", "after")).toEqual({ of: "after" });
+  expect(await runs(other)).toEqual([...KEYS, "after"]);
+});
+
+test("qu_03 a kept queue holds its interval with several calls at once", async ({ page }) => {
+  await openBlank(page);
+  const gaps = await page.evaluate(async () => {
+    const { createQueue } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+    /** @type {number[]} */
+    const starts = [];
+    const run = async () => {
+      starts.push(performance.now());
+    };
+    const queue = createQueue({ name: "paced", persist: true, concurrency: 2, intervalMs: 25, run });
+    await queue.enqueue(["a", "b", "c", "d", "e", "f"]);
+    await queue.idle();
+    return starts.slice(1).map((start, index) => start - starts[index]);
+  });
+  expect(gaps).toHaveLength(5);
+  expect(Math.min(...gaps)).toBeGreaterThanOrEqual(25);
+});
+
+test("bk_06 as many covers as promised fit into 2 MiB of localStorage, and are there after a reload", async ({ page }) => {
+  test.slow();
+  await openBlank(page);
+  const fill = (/** @type {[string, number]} */ [source, wanted]) =>
+    page.evaluate(
+      async ([source, wanted]) => {
+        const { openCoverCache } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+        localStorage.clear();
+        const covers = await openCoverCache();
+        /** @type {(n: number) => string} */
+        const isbn = (n) => {
+          const digits = `9784${String(n * 7 + 10_000_000).slice(-8)}`;
+          const sum = [...digits].reduce((sum, digit, index) => sum + Number(digit) * (index % 2 ? 3 : 1), 0);
+          return digits + String((10 - (sum % 10)) % 10);
+        };
+        const letters = (/** @type {number} */ n) => n.toString(36).padStart(12, "QwErTyUiOpAs");
+        /** @type {Record<string, (n: number) => string>} */
+        const urls = {
+          ndl: (n) => `https://ndlsearch.ndl.go.jp/thumbnail/${isbn(n)}.jpg`,
+          rakuten: (n) => `https://thumbnail.image.rakuten.co.jp/@0_mall/book/cabinet/${isbn(n).slice(-4)}/${isbn(n)}.jpg?_ex=200x200`,
+          google: (n) =>
+            `http://books.google.com/books/content?id=${letters(n)}&printsec=frontcover&img=1&zoom=1&edge=curl&source=gbs_api`,
+        };
+        for (let n = 0; n < Number(wanted); n++) covers.set(isbn(n), urls[source](n));
+        const flushed = covers.flush();
+        let bytes = 0;
+        for (const key of Object.keys(localStorage)) bytes += 2 * (key.length + (localStorage.getItem(key) ?? "").length);
+        return { flushed, bytes, size: covers.size, first: covers.get(isbn(0)), expected: urls[source](0), storedBytes: covers.storedBytes, isbn: isbn(0) };
+      },
+      /** @type {[string, number]} */ ([source, wanted]),
+    );
+  for (const [source, wanted] of /** @type {[string, number][]} */ ([["rakuten", 72_000], ["google", 58_000], ["ndl", 95_000]])) {
+    const { flushed, bytes, size, first, expected, storedBytes } = await fill([source, wanted]);
+    expect({ source, flushed, size, first }).toEqual({ source, flushed: true, size: wanted, first: expected });
+    expect(bytes).toBeLessThanOrEqual(2 * 1024 * 1024);
+    expect(bytes).toBe(storedBytes);
+  }
+  await page.reload();
+  const again = await page.evaluate(async () => {
+    const { openCoverCache } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+    return (await openCoverCache()).size;
+  });
+  expect(again).toBe(95_000);
+});
+
+test("bk_06 covers of another tab are taken up, and a full or missing localStorage costs no page", async ({ context, page }) => {
+  const open = (/** @type {import("@playwright/test").Page} */ tab) =>
+    tab.evaluate(async () => {
+      const { openCoverCache } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+      const errors = (/** @type {any} */ (window).errors = /** @type {string[]} */ ([]));
+      /** @type {any} */ (window).covers = await openCoverCache({ onError: (/** @type {any} */ error) => errors.push(error.code) });
+    });
+  await openBlank(page);
+  await open(page);
+  const other = await context.newPage();
+  await openBlank(other);
+  await open(other);
+  await page.evaluate(() => {
+    /** @type {any} */ (window).covers.set("9784101010014", "https://example.com/a.jpg");
+    /** @type {any} */ (window).covers.flush();
+  });
+  const seen = () => other.evaluate(() => /** @type {any} */ (window).covers.get("4-10-101001-3"));
+  await expect.poll(seen).toBe("https://example.com/a.jpg");
+
+  const told = await page.evaluate(async () => {
+    const { covers, errors } = /** @type {any} */ (window);
+    for (let size = 2 ** 22; size >= 1; size >>= 1) {
+      for (;;) {
+        try {
+          localStorage.setItem(`filler${Math.random()}`, "x".repeat(size));
+        } catch {
+          break;
+        }
+      }
+    }
+    covers.set("9784088511276", "https://example.com/b.jpg");
+    const flushed = covers.flush();
+    const { openCoverCache } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+    const inMemory = await openCoverCache({ storage: null });
+    inMemory.set("9784088511276", "https://example.com/b.jpg");
+    await Promise.resolve();
+    return { flushed, errors, kept: covers.get("9784088511276"), inMemory: inMemory.size };
+  });
+  expect(told).toEqual({ flushed: false, errors: ["quota-exceeded"], kept: "https://example.com/b.jpg", inMemory: 1 });
+  await page.evaluate(() => {
+    for (const key of Object.keys(localStorage)) if (key.startsWith("filler")) localStorage.removeItem(key);
+  });
+  expect(await page.evaluate(() => /** @type {any} */ (window).covers.flush())).toBe(true);
+});

@@ -1,0 +1,175 @@
+// The books on the shelf: covers, titles, removal with a way back. Covers seen once are shown at once the next time.
+
+import { ask } from "./api.js";
+import { at, h, icon, keyed, say } from "./dom.js";
+import { count } from "./format.js";
+
+const PAGE = 60;
+const UNDO_MS = 10_000;
+const FILTER_MAX_CHARS = 100;
+
+/** @typedef {{ isbn: string, title: string, authors: string[], publisher: string | null, published: string | null, state: "searching" | "found", cover: string | null, cover_state: "waiting" | "found" | "none", added_at?: number }} Book */
+
+export function openBooks() {
+  /** @type {Map<string, Book>} newest first */
+  let books = new Map();
+  let total = 0;
+  /** @type {string | null} */
+  let next = null;
+  /** @type {import("/pkg/syncline.js").CoverCache | undefined} */
+  let covers;
+  const filter = /** @type {HTMLInputElement} */ (at("books-filter"));
+  const more = /** @type {HTMLButtonElement} */ (at("books-more"));
+
+  // Without the cache everything works, only later.
+  import("/pkg/syncline.js")
+    .then(({ openCoverCache }) => openCoverCache())
+    .then((opened) => {
+      covers = opened;
+      show();
+    })
+    .catch((error) => console.warn(error));
+
+  filter.addEventListener("input", show);
+  more.addEventListener("click", () => readMore().catch((error) => say(at("books-count"), error.message)));
+
+  function show() {
+    const words = filter.value.slice(0, FILTER_MAX_CHARS).toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = [...books.values()].filter((book) => matches(book, words));
+    keyed(at("books"), shown, ({ isbn }) => isbn, (book) => createBook(book, coverOf, remove));
+    const empty = at("books-empty");
+    empty.hidden = shown.length > 0;
+    say(
+      empty,
+      books.size > 0 ? "No book on the shelf has these words." : "The shelf is empty. Add an ISBN above and watch the book pass through the pipeline.",
+    );
+    say(at("books-count"), total > 0 ? count(total, "book") : "");
+    more.hidden = next === null;
+  }
+
+  /** Where a book's cover is, as far as anybody knows. */
+  function coverOf(/** @type {Book} */ book) {
+    if (book.cover === null) return book.cover_state === "none" ? undefined : covers?.get(book.isbn);
+    if (covers?.get(book.isbn) !== book.cover) covers?.set(book.isbn, book.cover);
+    return book.cover;
+  }
+
+  async function readMore() {
+    const page = await ask(`/api/shelf/books?limit=${PAGE}&after=${encodeURIComponent(next ?? "")}`);
+    for (const book of page.books) books.set(book.isbn, book);
+    next = page.next;
+    total = page.total;
+    show();
+  }
+
+  function drop(/** @type {string} */ isbn) {
+    if (!books.delete(isbn)) return;
+    total = Math.max(0, total - 1);
+    show();
+  }
+
+  async function remove(/** @type {Book} */ book) {
+    const name = book.title || book.isbn;
+    try {
+      await ask(`/api/shelf/books/${book.isbn}`, { method: "DELETE" });
+      drop(book.isbn);
+      toast(`Removed ${name}.`, "Undo", async () => {
+        await ask("/api/shelf/scan", { method: "POST", body: { isbn: book.isbn } });
+      });
+    } catch (error) {
+      toast(`${name} stays on the shelf: ${error.message}`);
+    }
+  }
+
+  return {
+    async read() {
+      const page = await ask(`/api/shelf/books?limit=${PAGE}`).catch(noShelf);
+      books = new Map(page.books.map((/** @type {Book} */ book) => [book.isbn, book]));
+      total = page.total;
+      next = page.next;
+      show();
+    },
+    put(/** @type {Book} */ book) {
+      if (books.has(book.isbn)) books.set(book.isbn, book);
+      else {
+        books = new Map([[book.isbn, book], ...books]);
+        total += 1;
+      }
+      show();
+    },
+    drop,
+  };
+}
+
+/** A node may have no bookshelf; its other queues are shown all the same. */
+export function noShelf(/** @type {any} */ error) {
+  if (error.status === 404) return { books: [], searches: [], total: 0, next: null };
+  throw error;
+}
+
+/**
+ * The picture of a cover, or a placeholder. Only plain web addresses are asked for.
+ * @param {string | undefined} url
+ */
+export function cover(url) {
+  if (url === undefined || !/^https?:\/\//i.test(url)) return icon("queue", "no-cover");
+  const picture = /** @type {HTMLImageElement} */ (h("img", { alt: "", loading: "lazy", decoding: "async", referrerpolicy: "no-referrer" }));
+  picture.addEventListener("error", () => picture.replaceWith(icon("queue", "no-cover")));
+  picture.src = url;
+  return picture;
+}
+
+function matches(/** @type {Book} */ book, /** @type {string[]} */ words) {
+  if (words.length === 0) return true;
+  const text = [book.isbn, book.title, ...book.authors, book.publisher ?? ""].join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+/**
+ * @param {Book} first
+ * @param {(book: Book) => string | undefined} coverOf
+ * @param {(book: Book) => void} remove
+ */
+function createBook(first, coverOf, remove) {
+  let book = first;
+  /** @type {string | undefined | null} */
+  let shown = null;
+  const picture = h("div", { class: "cover" });
+  const title = h("h3");
+  const authors = h("p", { class: "quiet" });
+  const facts = h("p", { class: "note" });
+  const button = h("button", { class: "button small remove", type: "button", on: { click: () => remove(book) } }, "Remove");
+  const node = h("li", { class: "book" }, picture, title, authors, facts, button);
+  return {
+    node,
+    update(/** @type {Book} */ next) {
+      book = next;
+      const url = coverOf(book);
+      if (url !== shown) picture.replaceChildren(cover(url));
+      shown = url;
+      node.dataset.cover = url === undefined ? book.cover_state : "found";
+      say(title, book.title || (book.state === "searching" ? "Looking it up" : "Without a title"));
+      say(authors, book.authors.join(", "));
+      say(facts, [book.publisher, book.published, book.isbn].filter(Boolean).join(" · "));
+      button.setAttribute("aria-label", `Remove ${book.title || book.isbn}`);
+    },
+  };
+}
+
+let hiding = 0;
+
+/**
+ * Says something for a while, with a way back where there is one.
+ * @param {string} words
+ * @param {string} [action]
+ * @param {() => Promise<void>} [act]
+ */
+function toast(words, action, act) {
+  const place = at("toast");
+  clearTimeout(hiding);
+  const hide = () => (place.hidden = true);
+  const click = () => act?.().then(hide, (/** @type {any} */ error) => toast(error.message));
+  place.replaceChildren(words, ...(action ? [h("button", { class: "button small", type: "button", on: { click } }, action)] : []));
+  place.hidden = false;
+  hiding = window.setTimeout(hide, UNDO_MS);
+}

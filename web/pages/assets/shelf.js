@@ -1,0 +1,38 @@
+// The shelf page: books in, data and covers arriving, and the queues they pass through, live.
+// Wires the parts together; each part shows one thing and knows nothing of the others.
+
+import { ask } from "./api.js";
+import { openPage } from "./app.js";
+import { openBooks } from "./shelf-books.js";
+import { openPipeline } from "./shelf-pipeline.js";
+import { openQueues } from "./shelf-queues.js";
+import { openScan } from "./shelf-scan.js";
+import { openSearches } from "./shelf-searches.js";
+
+const books = openBooks();
+const pipeline = openPipeline();
+const queues = openQueues();
+const searches = openSearches();
+openScan();
+
+openPage({
+  topics: ["queue", "shelf"],
+  async read() {
+    const [all] = await Promise.all([ask("/api/queues"), books.read(), searches.read()]);
+    pipeline.load(all.queues);
+    queues.load(all.queues);
+  },
+  on: {
+    queue(status) {
+      pipeline.put(status);
+      queues.put(status);
+    },
+    "shelf.book": books.put,
+    "shelf.removed": ({ isbn }) => books.drop(isbn),
+    "shelf.search": searches.put,
+  },
+  tick() {
+    pipeline.tick();
+    queues.tick();
+  },
+});
