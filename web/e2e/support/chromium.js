@@ -21,6 +21,9 @@ export const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
+  // A camera that shows a test picture, and nobody who has to allow it.
+  "--use-fake-device-for-media-stream",
+  "--use-fake-ui-for-media-stream",
   // A name that is this machine, and yet no secure context: what a box in the local network looks like to a page.
   "--host-resolver-rules=MAP lan.test 127.0.0.1",
 ];

@@ -42,6 +42,7 @@ export function openSearches() {
     event.preventDefault();
     attempt(async () => {
       const wanted = Object.fromEntries([...new FormData(form)].filter(([, text]) => String(text).trim() !== ""));
+      if (Object.keys(wanted).length === 0) throw new Error("Fill in a title, an author or a publisher.");
       const saved = await ask("/api/shelf/search", { method: "POST", body: wanted });
       searches.set(saved.id, saved);
       form.reset();
