@@ -23,10 +23,12 @@ use syncline_store::lock::{Acquired, Request};
 /// Set in a contender: the store, and where the resource listens.
 const STORE: &str = "SYNCLINE_TEST_STORE";
 const RESOURCE: &str = "SYNCLINE_TEST_RESOURCE";
-const ROUNDS_DEFAULT: u64 = 12;
+const ROUNDS_DEFAULT: u64 = 24;
 const CONTENDERS: usize = 3;
 /// Far longer than anything here takes; reaching it is a failure, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than a lease and everything that follows its end.
+const STUCK_AFTER: Duration = Duration::from_secs(8);
 
 /// What the resource has seen, by process.
 #[derive(Debug, Default)]
@@ -92,7 +94,7 @@ fn torment(url: &str, test: &str) {
     });
     let start = || Contender::start(test, url, &address);
     let mut contenders: Vec<Contender> = (0..CONTENDERS).map(|_| start()).collect();
-    let (mut stops, mut kills, mut worst) = (0, 0, Duration::ZERO);
+    let (mut stops, mut kills, mut stuck, mut worst) = (0, 0, 0, Duration::ZERO);
     for _ in 0..rounds {
         // The lock changes hands in peace for a while.
         thread::sleep(Duration::from_millis(rand::random_range(0..100)));
@@ -105,20 +107,29 @@ fn torment(url: &str, test: &str) {
         contenders[at].signal(if kill { Signal::KILL } else { Signal::STOP });
         let since = Instant::now();
         let token = resource.0.lock().unwrap().highest;
-        wait_for(&resource, "another takes over", |seen| seen.highest > token && seen.holder != before.0);
-        worst = worst.max(since.elapsed());
+        let taken_over = |seen: &Seen| seen.highest > token && seen.holder != before.0;
         if kill {
             kills += 1;
+            wait_for(&resource, "another takes over", taken_over);
+            worst = worst.max(since.elapsed());
             contenders[at] = start();
-        } else {
-            stops += 1;
+            continue;
+        }
+        stops += 1;
+        if comes_true(&resource, STUCK_AFTER, taken_over) {
+            worst = worst.max(since.elapsed());
             contenders[at].signal(Signal::CONT);
+        } else {
+            // Frozen in the middle of a transaction on the file, which then nobody can change until it goes on.
+            stuck += 1;
+            contenders[at].signal(Signal::CONT);
+            wait_for(&resource, "another takes over", taken_over);
         }
     }
     drop(contenders);
     let seen = resource.0.lock().unwrap();
     println!(
-        "rounds={rounds} grants={} stops={stops} kills={kills} accepted={} stale_refused={} stale_accepted={} worst_takeover_ms={}",
+        "rounds={rounds} grants={} stops={stops} kills={kills} frozen_in_a_transaction={stuck} accepted={} stale_refused={} stale_accepted={} worst_takeover_ms={}",
         seen.grants,
         seen.accepted,
         seen.refused,
@@ -155,15 +166,24 @@ fn serve(stream: TcpStream, resource: &Resource) {
     }
 }
 
-/// Waits for something to be true of the resource, and says who holds it and with which token.
-fn wait_for(resource: &Resource, what: &str, holds: impl Fn(&Seen) -> bool) -> (u32, u64) {
-    let deadline = Instant::now() + PATIENCE;
+/// Whether something becomes true of the resource within `patience`.
+fn comes_true(resource: &Resource, patience: Duration, holds: impl Fn(&Seen) -> bool) -> bool {
+    let deadline = Instant::now() + patience;
     let mut seen = resource.0.lock().unwrap();
     while !holds(&seen) {
         let left = deadline.saturating_duration_since(Instant::now());
-        assert!(!left.is_zero(), "still not: {what}, {seen:?}");
+        if left.is_zero() {
+            return false;
+        }
         seen = resource.1.wait_timeout(seen, left).unwrap().0;
     }
+    true
+}
+
+/// Waits for something to be true of the resource, and says who holds it and with which token.
+fn wait_for(resource: &Resource, what: &str, holds: impl Fn(&Seen) -> bool) -> (u32, u64) {
+    assert!(comes_true(resource, PATIENCE, holds), "still not: {what}, {:?}", resource.0.lock().unwrap());
+    let seen = resource.0.lock().unwrap();
     (seen.holder, seen.highest)
 }
 
@@ -209,10 +229,11 @@ async fn contend(url: &str) {
         let request = Request { name: &name, lease, holder: &me, ttl: Ttl::MIN, waits: true };
         let mut watch = locks.watch(&name);
         let token = loop {
-            match locks.acquire(request).await.unwrap() {
-                Acquired::Granted { token } => break token,
-                Acquired::Held(held) => watch.freed(held.left).await,
-                Acquired::Quiet { left } => watch.freed(left).await,
+            match locks.acquire(request).await {
+                Ok(Acquired::Granted { token }) => break token,
+                Ok(Acquired::Held(held)) => watch.freed(held.left).await,
+                Ok(Acquired::Quiet { left }) => watch.freed(left).await,
+                Err(error) => assert!(error.retryable(), "{error}"),
             }
         };
         let hold = Duration::from_millis(rand::random_range(5..150));
@@ -228,6 +249,8 @@ async fn contend(url: &str) {
             }
         }
         // Late or not: what is not ours any more is not changed by this.
-        let _ = locks.release(&name, lease).await.unwrap();
+        if let Err(error) = locks.release(&name, lease).await {
+            assert!(error.retryable(), "{error}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! `/api/kv`: the key-value store over HTTP.
 //!
 //! Keys under `viewer:` are the sessions of this node's roster. They live in memory, are made by heartbeats and can only
-//! be read here; they are listed under their own prefix and no shorter one, and in no order.
+//! be read here; they are listed under their own prefix and no shorter one, and in no order. Keys under `genlock:` are the
+//! schedule's locks and can only be read here as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use syncline_core::kv::{self, Key, LIST_MAX};
 use syncline_core::viewer::SessionId;
 use syncline_store::kv::Entry;
+use syncline_store::lock::Holding;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Error;
@@ -20,6 +22,9 @@ use crate::Context;
 
 /// Keys that begin with this are heartbeats.
 const VIEWER_PREFIX: &str = "viewer:";
+
+/// Keys that begin with this are locks: who claimed a job's minute.
+const LOCK_PREFIX: &str = "genlock:";
 
 /// A value of the largest size, with every character escaped, and the words around it.
 const WRITE_MAX_BYTES: usize = kv::VALUE_MAX_BYTES * 6 + 1_024;
@@ -81,6 +86,9 @@ pub(crate) async fn list(
             let sessions = context.viewer.sessions(prefix, limit);
             sessions.into_iter().map(|(id, ttl_left)| heartbeat(&id, ttl_left)).collect()
         }
+        None if range.prefix.starts_with(LOCK_PREFIX) => {
+            context.locks.list(&range.prefix, limit).await?.into_iter().map(Stored::from).collect()
+        }
         None => context
             .stored(context.kv.list(&range.prefix, limit).await)?
             .into_iter()
@@ -102,6 +110,10 @@ pub(crate) async fn read(
         Some(id) => {
             let id = SessionId::new(id).ok();
             id.and_then(|id| Some(heartbeat(&id, context.viewer.ttl_left(&id)?)))
+        }
+        None if key.as_str().starts_with(LOCK_PREFIX) => {
+            let held = context.locks.list(key.as_str(), 1).await?;
+            held.into_iter().find(|held| held.name == key.as_str()).map(Stored::from)
         }
         None => context.stored(context.kv.get(&key).await)?.map(Stored::from),
     };
@@ -141,6 +153,10 @@ fn writable(key: String) -> Result<Key, Error> {
         let message = "keys under viewer: are heartbeats: POST /api/viewer makes and removes them";
         return Err(Error::new(StatusCode::FORBIDDEN, "read-only", message));
     }
+    if key.as_str().starts_with(LOCK_PREFIX) {
+        let message = "keys under genlock: are locks: /api/locks changes them";
+        return Err(Error::new(StatusCode::FORBIDDEN, "read-only", message));
+    }
     Ok(key)
 }
 
@@ -151,6 +167,12 @@ fn ttl(seconds: f64) -> Result<Duration, Error> {
 
 fn heartbeat(id: &SessionId, ttl_left: Duration) -> Stored {
     Stored { key: format!("{VIEWER_PREFIX}{id}"), value: "1".to_owned(), ttl_ms: Some(whole_ms(ttl_left)) }
+}
+
+impl From<Holding> for Stored {
+    fn from(held: Holding) -> Stored {
+        Stored { key: held.name, value: held.holder, ttl_ms: Some(whole_ms(held.left)) }
+    }
 }
 
 impl From<Entry> for Stored {

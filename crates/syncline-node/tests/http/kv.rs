@@ -71,3 +71,18 @@ async fn vw_02_a_heartbeat_is_a_key_that_can_be_read_and_not_written() {
     world.get("/api/kv/viewer:abc").await.refused(404, "not-found");
     assert_eq!(world.get("/api/kv?prefix=viewer:").await.value(), json!({ "entries": [] }));
 }
+
+#[tokio::test]
+async fn vw_07_the_lock_of_a_minute_is_a_key_that_can_be_read_and_not_written() {
+    let world = World::new("").await;
+    let name = "genlock:2025-11-11T12:00:picture";
+    world.get(&format!("/api/kv/{name}")).await.refused(404, "not-found");
+    world.json("POST", &format!("/api/locks/{name}/acquire"), "{\"holder\":\"node-1\"}").await;
+    let read = world.get(&format!("/api/kv/{name}")).await.value();
+    assert_eq!((&read["key"], &read["value"]), (&json!(name), &json!("node-1")));
+    assert!((1..=15_000).contains(&read["ttl_ms"].as_u64().unwrap()), "{read}");
+    assert_eq!(world.get("/api/kv?prefix=genlock:2025").await.value()["entries"][0]["key"], name);
+    world.get("/api/kv/genlock:2025").await.refused(404, "not-found");
+    world.json("PUT", &format!("/api/kv/{name}"), "{\"value\":\"1\"}").await.refused(403, "read-only");
+    world.json("DELETE", &format!("/api/kv/{name}"), "").await.refused(403, "read-only");
+}
