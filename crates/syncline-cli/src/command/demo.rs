@@ -131,7 +131,7 @@ async fn upstreams(behaviour: &Behaviour) -> anyhow::Result<()> {
 fn show(stats: &Stats) -> anyhow::Result<()> {
     let head = format!(
         "{:<10} {:>7} {:>7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>10}",
-        "api", "calls", "429", "failed", "left", "keys", "again", "smallest gap", "at once"
+        "api", "calls", "429", "failed", "gone", "keys", "again", "smallest gap", "at once"
     );
     output::line(toned(Tone::Quiet, head))?;
     stats.apis.iter().filter(|figures| figures.calls > 0).try_for_each(row)?;

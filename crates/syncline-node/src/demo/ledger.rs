@@ -146,7 +146,8 @@ impl Ledger {
             keys: account.keys.len() as u64,
             asked_again: account.asked_again,
             most_at_once: account.most_at_once,
-            smallest_gap_ms: gap.map(|gap| gap.as_secs_f64() * 1_000.0),
+            // Whole microseconds, rounded down: a gap must not look longer than it was.
+            smallest_gap_ms: gap.map(|gap| gap.as_micros() as f64 / 1_000.0),
         }
     }
 

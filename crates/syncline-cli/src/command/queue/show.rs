@@ -38,7 +38,7 @@ pub(super) async fn list(target: &Target) -> anyhow::Result<()> {
             number(counts, "failed"),
             number(counts, "dead"),
             rate(queue),
-            queue["left_ms"].as_u64().map_or("-".to_owned(), span),
+            queue["left_ms"].as_u64().filter(|ms| *ms > 0).map_or("-".to_owned(), span),
             condition(queue)
         ))
     })
