@@ -67,8 +67,8 @@ const contenders = {
 
   async syncline() {
     const { initSync, openCoverCache } = await import("../../../web/pkg/syncline.js");
-    initSync(await readFile(new URL("../../../web/pkg/syncline_bg.wasm", import.meta.url)));
-    const cache = openCoverCache();
+    initSync(await readFile(new URL("../../../web/pkg/syncline_wasm_bg.wasm", import.meta.url)));
+    const cache = await openCoverCache({ storage: null });
     return measure((key, value) => cache.set(key, value), () => cache.size);
   },
 };

@@ -1,4 +1,4 @@
-// The overview: viewers live, the schedule's next and last tick, the node's health. Watching it makes no viewer.
+// The overview: viewers live, the schedule's next and last tick, what queues have to do, the node's health. Watching it makes no viewer.
 
 import { ask, nodeStartedAt, serverNow } from "./api.js";
 import { openPage } from "./app.js";
@@ -17,16 +17,20 @@ let jobs = [];
 let ready = null;
 /** @type {number | null} */
 let startedAt = null;
+/** @type {Map<string, { counts: { waiting: number, running: number, retrying: number, dead: number } }>} */
+let queues = new Map();
 
 const page = openPage({
-  topics: ["viewer", "job"],
+  topics: ["viewer", "job", "queue"],
   async read() {
-    const [viewer, schedule, health, started] = await Promise.all([
+    const [viewer, schedule, health, started, { queues: all }] = await Promise.all([
       ask("/api/viewer"),
       ask("/api/jobs"),
       readiness(),
       nodeStartedAt(),
+      ask("/api/queues"),
     ]);
+    queues = new Map(all.map((/** @type {any} */ queue) => [queue.name, queue]));
     presence.load(viewer);
     jobs = schedule.jobs;
     ready = health;
@@ -34,8 +38,13 @@ const page = openPage({
     showViewers();
     showJobs();
     showHealth();
+    showQueues();
   },
   on: {
+    queue(status) {
+      queues.set(status.name, status);
+      showQueues();
+    },
     viewer(figure) {
       presence.add(figure);
       showViewers();
@@ -128,6 +137,15 @@ function createJob(/** @type {any} */ job) {
       if (when && at) say(when, ago(at, serverNow()));
     },
   };
+}
+
+function showQueues() {
+  const sum = (/** @type {"waiting" | "running" | "retrying" | "dead"} */ place) =>
+    [...queues.values()].reduce((total, { counts }) => total + counts[place], 0);
+  const left = sum("waiting") + sum("running") + sum("retrying");
+  const work = left === 0 ? "at rest" : `${count(left, "key")} to go`;
+  const dead = sum("dead") > 0 ? `, ${whole(sum("dead"))} dead` : "";
+  say(at("queue-note"), `${count(queues.size, "queue")}, ${work}${dead}`);
 }
 
 function showHealth() {
