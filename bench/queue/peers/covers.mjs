@@ -15,7 +15,7 @@ function isbn(n) {
 }
 
 const url = (n) =>
-  `https://books.google.com/books/content?id=${n.toString(36).padStart(12, "A")}&printsec=frontcover&img=1&zoom=1&source=gbs_api`;
+  `http://books.google.com/books/content?id=${n.toString(36).padStart(12, "A")}&printsec=frontcover&img=1&zoom=1&source=gbs_api`;
 
 /** Fills what `insert` fills until it is full, then measures. */
 function measure(insert, size) {
