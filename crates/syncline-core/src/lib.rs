@@ -10,6 +10,7 @@
 //! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 //! - [`queue`]: keyed work at the pace an outside API allows
+//! - [`state`]: entities and settings that every context shows alike
 //! - [`lock`]: one holder at a time, by lease
 
 pub mod kv;
@@ -18,5 +19,6 @@ pub mod queue;
 pub mod retry;
 #[cfg(feature = "schedule")]
 pub mod schedule;
+pub mod state;
 pub mod time;
 pub mod viewer;

@@ -1,0 +1,11 @@
+//! Shared state: every context shows the same entities and settings, and no change is lost.
+
+pub mod json;
+pub mod names;
+mod settings;
+mod stamp;
+mod value;
+
+pub use settings::{FieldError, Scope, Settings};
+pub use stamp::{Clock, Stamp};
+pub use value::{Encoder, Refused, Stored, Value, Why, is_id};
