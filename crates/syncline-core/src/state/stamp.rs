@@ -105,7 +105,7 @@ impl Clock {
 
 /// Whether a stamp is from too far ahead.
 #[must_use]
-pub fn is_ahead(stamp: Stamp, wall: Timestamp) -> bool {
+pub(super) fn is_ahead(stamp: Stamp, wall: Timestamp) -> bool {
     stamp.ms > limit(wall)
 }
 
