@@ -1,15 +1,36 @@
 //! Shared state: every context shows the same entities and settings, and no change is lost.
+//!
+//! Contexts (tabs, popups, workers) share a storage area that has no compare-and-set. What they know is kept as facts
+//! that merge ([`Index`], [`Stored`] values with stamps of a hybrid logical [`Clock`]), in a form that programs
+//! which know only `ids` can read and write. A [`Replica`] turns inputs into effects over the ports ([`Input`], [`Effect`]);
+//! whatever a later write dropped, somebody who knows it writes again.
+//!
+//! Invariants:
+//! - merging is commutative, associative and idempotent: who has seen the same facts knows the same;
+//! - of two changes to one thing the later stamp counts; a stamp from a clock gone wrong is cut back when met;
+//! - a removal is remembered for one fixed horizon, and an edit does not undo it: only adding again does;
+//! - an acknowledged change is lost only if every context that had heard of it dies before the next look.
+//!
+//! Storage, messages, timers and the view belong to the caller; sending changes to a node does too, by the rules of
+//! [`Change`] and [`Log`].
 
+mod bridge;
 mod index;
 pub mod json;
 mod layout;
+mod message;
 pub mod names;
+mod port;
+mod replica;
 mod settings;
 mod stamp;
 mod value;
 
+pub use bridge::{Change, Log, Page, Unsent};
 pub use index::{Entry, Index, is_forgotten};
 pub use layout::Layout;
+pub use port::{Effect, Error, Failure, Input, Output, Report};
+pub use replica::{Config, Migrate, Replica};
 pub use settings::{FieldError, Scope, Settings};
 pub use stamp::{Clock, Stamp};
 pub use value::{Encoder, Refused, Stored, Value, Why, is_id};

@@ -65,6 +65,8 @@ pub(super) struct Absorbed {
     pub lacking: bool,
     /// Entities are kept elsewhere now.
     pub moved: bool,
+    /// Somebody who knows nothing of stamps changed something.
+    pub plain: bool,
 }
 
 impl Index {
@@ -235,7 +237,7 @@ impl Index {
             ahead |= is_ahead(stamp, wall);
             let stamp = clock.meet(stamp, wall);
             let live = document.ids.contains(id);
-            facts.push((id, Entry { stamp: if live { stamp } else { stamp.next() }, live }));
+            facts.push((id, Entry { stamp: if live { stamp } else { stamp.after(wall) }, live }));
         }
         for (id, &stamp) in &document.gone {
             ahead |= is_ahead(stamp, wall);
@@ -254,7 +256,9 @@ impl Index {
             absorbed.lacking = place.is_some_and(|place| self.document(place, wall) != *document);
             return absorbed;
         }
+        let facts = absorbed.changed.len();
         self.understand_plain(document, wall, &mut absorbed.changed);
+        absorbed.plain = absorbed.changed.len() > facts;
         absorbed.lacking = ahead || self.document(Place::Whole, wall) != *document;
         absorbed
     }
@@ -265,9 +269,9 @@ impl Index {
         let mut facts = Vec::new();
         for id in document.ids.iter().filter(|id| !document.stamps.contains_key(*id)) {
             match self.entry(id) {
-                None => facts.push((id.clone(), Entry { stamp: self.floor.next(), live: true })),
+                None => facts.push((id.clone(), Entry { stamp: self.floor.after(wall), live: true })),
                 Some(entry) if !entry.live && !recent(entry.stamp) => {
-                    facts.push((id.clone(), Entry { stamp: entry.stamp.next(), live: true }));
+                    facts.push((id.clone(), Entry { stamp: entry.stamp.after(wall), live: true }));
                 }
                 Some(_) => {}
             }
@@ -282,7 +286,8 @@ impl Index {
             let missing = self.entries().filter(|(id, entry)| entry.live && !document.ids.contains(*id));
             let removed = missing.filter(|(_, entry)| !recent(entry.stamp));
             facts.extend(
-                removed.map(|(id, entry)| (id.clone(), Entry { stamp: entry.stamp.next(), live: false })),
+                removed
+                    .map(|(id, entry)| (id.clone(), Entry { stamp: entry.stamp.after(wall), live: false })),
             );
         }
         for (id, entry) in facts {
@@ -337,6 +342,11 @@ impl Document {
             layout_since: if layout.is_some() { stamp("layoutSince") } else { Stamp::ZERO },
             meta: matches!(json.member("stamps"), Some(Json::Map(_))),
         })
+    }
+
+    /// Makes it one of ours.
+    pub(super) fn mark_ours(&mut self) {
+        self.meta = true;
     }
 
     /// What is stored.

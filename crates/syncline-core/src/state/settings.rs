@@ -6,7 +6,7 @@
 use super::json::{Json, write_text};
 
 /// Longest target in bytes.
-pub const TARGET_MAX_BYTES: usize = 256;
+const TARGET_MAX_BYTES: usize = 256;
 
 /// Settings as the application means them.
 #[derive(Debug, Clone, PartialEq, Eq)]

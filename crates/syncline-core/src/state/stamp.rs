@@ -33,8 +33,7 @@ impl Stamp {
         Timestamp::from_ms(self.ms)
     }
 
-    /// The stamp for a change that somebody without a clock made to something stamped `self`: whoever notices it
-    /// makes the same one.
+    /// The first stamp after this one: whoever derives it makes the same one.
     #[must_use]
     pub const fn next(self) -> Self {
         if self.count < u16::MAX {
@@ -42,6 +41,12 @@ impl Stamp {
         } else {
             Self { ms: self.ms + 1, count: 0, maker: 0 }
         }
+    }
+
+    /// The stamp for a change that somebody without a clock made about now to something stamped `self`.
+    #[must_use]
+    pub fn after(self, wall: Timestamp) -> Self {
+        self.next().max(Self { ms: wall.as_ms().min(MS_MAX), count: 0, maker: 0 })
     }
 
     /// Sixteen characters.

@@ -55,7 +55,7 @@ pub struct Stored {
     pub value: Value,
     /// When it was written; `None`: by somebody who knows nothing of stamps.
     pub stamp: Option<Stamp>,
-    /// The schema it follows; 0: not said.
+    /// The schema it follows; 0: written by somebody who does not say.
     pub version: u32,
 }
 
@@ -83,7 +83,7 @@ impl Stored {
         Ok(Self {
             value: Value::from_json(&json)?,
             stamp: Stamp::read(stamp),
-            version: version.parse().unwrap_or(0),
+            version: version.parse().unwrap_or(0).max(u32::from(!mark.is_empty())),
         })
     }
 
@@ -96,7 +96,7 @@ impl Stored {
             out.push_str(STAMP_MEMBER);
             out.push_str("\":\"");
             out.push_str(&stamp.text());
-            if self.version > 0 {
+            if self.version > 1 {
                 out.push('.');
                 out.push_str(&self.version.to_string());
             }

@@ -1,0 +1,266 @@
+//! The ports of a replica: what happens to it, and what it wants done.
+//!
+//! Values cross as JSON text. The storage behind it is any that can get, set, remove and list keys and tells about
+//! changes; it needs no transactions and no compare-and-set.
+
+use super::bridge::Change;
+use super::layout::Layout;
+use super::settings::{FieldError, Settings};
+use super::value::Value;
+use crate::time::Timestamp;
+
+/// What happened. `op` is a number of the caller's own, `ask` and `send` are numbers from an [`Effect`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Load everything.
+    Start,
+    /// Add an entity, or give it another value.
+    Put {
+        /// Answered by [`Effect::Resolve`] or [`Effect::Reject`].
+        op: u64,
+        /// The entity.
+        id: String,
+        /// Its value.
+        value: Value,
+    },
+    /// Remove entities.
+    Remove {
+        /// As for `Put`.
+        op: u64,
+        /// The entities; those that are not there are no error.
+        ids: Vec<String>,
+    },
+    /// Remove every entity there is, and nothing else.
+    Reset {
+        /// As for `Put`.
+        op: u64,
+    },
+    /// Store settings.
+    SetSettings {
+        /// As for `Put`.
+        op: u64,
+        /// JSON; checked field by field.
+        text: String,
+    },
+    /// Keep entities in another layout from now on.
+    SetLayout {
+        /// As for `Put`.
+        op: u64,
+        /// The layout.
+        layout: Layout,
+    },
+    /// Look for orphans among all keys; they are removed when they still are orphans a while later.
+    Sweep {
+        /// As for `Put`; answered when the search is done.
+        op: u64,
+    },
+    /// Take over changes that a node has sent.
+    Remote {
+        /// As for `Put`; answered when they are stored.
+        op: u64,
+        /// The changes.
+        changes: Vec<Change>,
+    },
+    /// A node has stored these changes.
+    Sent(Vec<Change>),
+    /// Answers [`Effect::Get`]: every key that was asked for, with its contents as JSON.
+    Got {
+        /// Which question.
+        ask: u64,
+        /// Key and contents; `None`: there is no such key.
+        found: Vec<(String, Option<String>)>,
+    },
+    /// Answers [`Effect::Set`] and [`Effect::Remove`]: it is done, and survives a crash.
+    Stored {
+        /// Which question.
+        ask: u64,
+    },
+    /// Answers [`Effect::List`].
+    Listed {
+        /// Which question.
+        ask: u64,
+        /// All keys of the storage area.
+        keys: Vec<String>,
+    },
+    /// Answers any of them: it was not done.
+    Failed {
+        /// Which question.
+        ask: u64,
+        /// Why.
+        failure: Failure,
+    },
+    /// Keys of the storage area changed, by whomever.
+    Changed(Vec<(String, Option<String>)>),
+    /// Another context sent this text.
+    Message(String),
+    /// Somebody acknowledged a message.
+    Acked {
+        /// Which one.
+        send: u64,
+    },
+    /// Nobody was there to hear a message.
+    NoReceiver {
+        /// Which one.
+        send: u64,
+    },
+    /// The time of [`Output::wake_at`] has come, or may have come unnoticed.
+    Timer,
+    /// Changes may have been missed: the page was frozen, or is back from the back/forward cache.
+    Refresh,
+    /// The context is cut off from its storage for good.
+    Close,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Read keys; answer with [`Input::Got`] or [`Input::Failed`].
+    Get {
+        /// The question's number.
+        ask: u64,
+        /// The keys.
+        keys: Vec<String>,
+    },
+    /// Store keys: all at once where that can be done, otherwise in this order.
+    Set {
+        /// The question's number.
+        ask: u64,
+        /// Key and contents as JSON.
+        entries: Vec<(String, String)>,
+    },
+    /// Remove keys.
+    Remove {
+        /// The question's number.
+        ask: u64,
+        /// The keys.
+        keys: Vec<String>,
+    },
+    /// Name all keys of the storage area.
+    List {
+        /// The question's number.
+        ask: u64,
+    },
+    /// Send a text to the other contexts; tell [`Input::Acked`] or [`Input::NoReceiver`] if anything is known of it.
+    Send {
+        /// The message's number.
+        send: u64,
+        /// The text.
+        text: String,
+    },
+    /// Loading is done. What there is has been rendered before.
+    Ready,
+    /// Show an entity as it is now; `None`: show it no more.
+    Render {
+        /// The entity.
+        id: String,
+        /// Its value.
+        value: Option<Value>,
+    },
+    /// There are no entities any more: clear the whole view.
+    Clear,
+    /// The settings are these now.
+    Settings(Settings),
+    /// A caller's operation is stored.
+    Resolve {
+        /// The caller's number.
+        op: u64,
+    },
+    /// A caller's operation is not stored; what it changed in the view has been changed back.
+    Reject {
+        /// The caller's number.
+        op: u64,
+        /// Why.
+        error: Error,
+    },
+    /// The latest changes of these entities have not reached a node yet; the empty id stands for a reset.
+    Unsent(Vec<String>),
+    /// Something to log.
+    Report(Report),
+}
+
+/// What [`Replica::handle`](super::Replica::handle) returns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// What to do, in this order.
+    pub effects: Vec<Effect>,
+    /// When to bring [`Input::Timer`]; replaces what was asked for before.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Why the storage refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It is full.
+    Quota,
+    /// It is not there any more.
+    Gone,
+    /// Anything else; trying again may help.
+    Other,
+}
+
+/// Why an operation was not stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The id is empty, too long, or has control characters.
+    #[error("not an id")]
+    BadId,
+    /// Settings that may not be stored.
+    #[error("settings are not valid")]
+    BadSettings(Vec<FieldError>),
+    /// More entities than a space may hold.
+    #[error("too many entities")]
+    TooMany,
+    /// More operations at once than are kept waiting.
+    #[error("too many operations at once")]
+    Busy,
+    /// The storage is full.
+    #[error("storage is full")]
+    Quota,
+    /// The storage refused.
+    #[error("storage failed")]
+    Storage,
+    /// The context was closed, or cannot use what is stored.
+    #[error("closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether the same operation may succeed later.
+    #[must_use]
+    pub const fn retryable(&self) -> bool {
+        matches!(self, Self::Busy | Self::Storage)
+    }
+}
+
+/// Something worth a line in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Report {
+    /// A key holds what nobody here can read. It is not shown; should it have to be overwritten, its contents are kept
+    /// under [`ASIDE_PREFIX`](super::names::ASIDE_PREFIX).
+    Poisoned {
+        /// The key.
+        key: String,
+    },
+    /// An entity could not be brought to the present schema and stays as it is.
+    NotMigrated {
+        /// The entity.
+        id: String,
+    },
+    /// What is stored is of a newer schema than this program's.
+    NewerSchema {
+        /// The version stored.
+        stored: u32,
+    },
+    /// Nobody heard a message; what it said is stored.
+    NoReceiver,
+    /// Nobody acknowledged a message, however often it was sent; what it said is stored.
+    Unacknowledged,
+    /// More came in while loading than is kept: everything is read again.
+    Overflow,
+    /// The storage refused something that is tried again later.
+    StorageFailed(Failure),
+    /// The time of day was set or this context slept: everything is read again.
+    ClockJumped,
+}

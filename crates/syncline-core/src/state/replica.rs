@@ -1,0 +1,439 @@
+//! One context's view of the shared state.
+//!
+//! A replica knows facts (which entities were added, removed and changed, and when) and merges all that it ever meets. What
+//! it wants written it first reads, merges, and writes only if storage does not say it all ([`flush`]). That one
+//! loop is the start, every update and every repair: a change that another context's write dropped is found
+//! missing, by the change event or by a second look, and written again by whoever knows it.
+//!
+//! Invariants:
+//! - what is known only grows, except that an operation the storage refused is taken back;
+//! - one question to storage is under way at a time, and everything that came up meanwhile goes into the next;
+//! - an operation is resolved when each key it touches was stored, or found saying the same, after it was made;
+//! - an entity's value is stored before the index lists it, and its key removed after the index does not;
+//! - events never decide what a value is when stamps cannot: then storage is read, and that counts;
+//! - nothing is ever written to, or removed from, a key that is not ours.
+
+mod absorb;
+mod flush;
+mod operate;
+mod sweep;
+mod talk;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use super::bridge::Change;
+use super::index::{Entry, Index};
+use super::layout::Layout;
+use super::names::{
+    AHEAD_MAX, INDEX_KEY, OPS_MAX, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY, SLEEP_MAX, UNSENT_PREFIX,
+};
+use super::port::{Effect, Error, Input, Output, Report};
+use super::settings::Settings;
+use super::stamp::{Clock, Stamp};
+use super::value::{Stored, Value};
+use crate::time::Timestamp;
+
+use operate::{Op, Request};
+
+/// Brings a value from one version of the schema to the next: version, id, value. `None`: it cannot be done.
+pub type Migrate = Rc<dyn Fn(u32, &str, &Value) -> Option<Value>>;
+
+/// What a replica is told once.
+#[derive(Clone)]
+pub struct Config {
+    /// Tells this context's stamps from others'; draw it at random.
+    pub maker: u32,
+    /// The version of the schema that the application's values follow, from 1.
+    pub schema_version: u32,
+    /// Migrations, if there are earlier versions.
+    pub migrate: Option<Migrate>,
+    /// Whether changes are to be marked for a node.
+    pub bridged: bool,
+}
+
+/// One context's view of the shared state.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    config: Config,
+    phase: Phase,
+    clock: Clock,
+    now: Timestamp,
+    wall: Timestamp,
+    index: Index,
+    values: BTreeMap<String, Held>,
+    settings: Settings,
+    settings_pending: bool,
+    /// What the view shows.
+    shown: BTreeMap<String, Value>,
+    /// What came in while loading.
+    queue: VecDeque<Input>,
+    overflowed: bool,
+    /// Operations not begun yet.
+    waiting: VecDeque<(u64, Request)>,
+    /// Operations under way, in order.
+    ops: VecDeque<Op>,
+    /// How many of the waiting operations must be stored one by one, because together they were refused.
+    solo: usize,
+    /// Numbers operations as they are begun.
+    begun: u64,
+    /// Keys to be read, and written if they lack something.
+    dirty: BTreeSet<String>,
+    flight: flush::Flight,
+    asked: u64,
+    /// No question before this moment, after a failure.
+    rest_until: Timestamp,
+    failures: u32,
+    /// What keys of the index said when they said all.
+    clean: BTreeMap<String, String>,
+    poisoned: BTreeMap<String, String>,
+    index_seen: bool,
+    rebuild: bool,
+    schema: u32,
+    schema_due: bool,
+    /// Chunks to be written before the layout changes, last one first.
+    moving: Vec<Vec<(String, String)>>,
+    /// Keys to look at again, and when.
+    verify: BTreeSet<String>,
+    verify_at: Option<Timestamp>,
+    /// Keys of entities that were just removed.
+    trash: BTreeSet<String>,
+    sweep: sweep::Sweep,
+    /// Entities whose changes a node should hear of, not marked in storage yet.
+    marks: BTreeSet<String>,
+    talk: talk::Talk,
+    out: Vec<Effect>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Cold,
+    Loading,
+    Ready,
+    Closed,
+}
+
+/// An entity's value as it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Held {
+    stored: Stored,
+    /// The operation that made it, while it is not stored.
+    pending: u64,
+}
+
+impl Held {
+    fn stamp(&self) -> Stamp {
+        self.stored.stamp.unwrap_or_default()
+    }
+}
+
+impl Replica {
+    /// A replica that has read nothing yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            clock: Clock::new(config.maker),
+            config,
+            phase: Phase::Cold,
+            now: Timestamp::ZERO,
+            wall: Timestamp::ZERO,
+            index: Index::default(),
+            values: BTreeMap::new(),
+            settings: Settings::default(),
+            settings_pending: false,
+            shown: BTreeMap::new(),
+            queue: VecDeque::new(),
+            overflowed: false,
+            waiting: VecDeque::new(),
+            ops: VecDeque::new(),
+            solo: 0,
+            begun: 0,
+            dirty: BTreeSet::new(),
+            flight: flush::Flight::None,
+            asked: 0,
+            rest_until: Timestamp::ZERO,
+            failures: 0,
+            clean: BTreeMap::new(),
+            poisoned: BTreeMap::new(),
+            index_seen: false,
+            rebuild: false,
+            schema: 1,
+            schema_due: false,
+            moving: Vec::new(),
+            verify: BTreeSet::new(),
+            verify_at: None,
+            trash: BTreeSet::new(),
+            sweep: sweep::Sweep::default(),
+            marks: BTreeSet::new(),
+            talk: talk::Talk::default(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one input. `now` is monotonic, `wall` the time of day.
+    pub fn handle(&mut self, now: Timestamp, wall: Timestamp, input: Input) -> Output {
+        self.pass_time(now, wall);
+        self.take(input);
+        self.fire_timers();
+        self.pump();
+        Output { effects: std::mem::take(&mut self.out), wake_at: self.wake_at() }
+    }
+
+    /// Whether loading is done.
+    #[must_use]
+    pub fn is_bootstrapped(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// An entity's value as the view shows it.
+    #[must_use]
+    pub fn value(&self, id: &str) -> Option<&Value> {
+        self.shown.get(id)
+    }
+
+    /// All entities as the view shows them.
+    pub fn entities(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.shown.iter().map(|(id, value)| (id.as_str(), value))
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where entities are kept.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.index.layout()
+    }
+
+    /// What a node should hear about an entity, or with the empty id about the last reset.
+    #[must_use]
+    pub fn change(&self, id: &str) -> Option<Change> {
+        if id.is_empty() {
+            return Some(Change::Reset(self.index.floor()));
+        }
+        let entry = self.index.entry(id)?;
+        let stored = if entry.live { self.values.get(id).map(|held| held.stored.clone()) } else { None };
+        Some(Change::Entity { id: id.to_owned(), entry, stored })
+    }
+
+    /// Removals of everything that is listed here and not in `present`: for a device that was away longer than removals
+    /// are remembered, and was told all there is.
+    #[must_use]
+    pub fn missing_from(&self, present: &BTreeSet<String>) -> Vec<Change> {
+        let missing = self.index.ids().filter(|id| !present.contains(*id) && !self.marks.contains(*id));
+        let removal = |id: &str| {
+            let entry = Entry { stamp: self.index.entry(id)?.stamp.next(), live: false };
+            Some(Change::Entity { id: id.to_owned(), entry, stored: None })
+        };
+        missing.filter_map(removal).collect()
+    }
+
+    fn take(&mut self, input: Input) {
+        if self.phase == Phase::Closed {
+            if let Some((op, _)) = operate::request(input) {
+                self.out.push(Effect::Reject { op, error: Error::Closed });
+            }
+            return;
+        }
+        match input {
+            Input::Start if self.phase == Phase::Cold => self.load(),
+            Input::Start | Input::Timer => {}
+            Input::Got { ask, found } => self.on_got(ask, found),
+            Input::Stored { ask } => self.on_stored(ask),
+            Input::Listed { ask, keys } => self.on_listed(ask, &keys),
+            Input::Failed { ask, failure } => self.on_failed(ask, failure),
+            Input::Acked { send } => self.talk.forget(send),
+            Input::NoReceiver { send } => {
+                self.talk.forget(send);
+                self.report(Report::NoReceiver);
+            }
+            Input::Close => self.close(),
+            Input::Refresh => self.read_all(),
+            Input::Sent(changes) => self.on_sent(&changes),
+            Input::Changed(_) | Input::Message(_) if self.phase != Phase::Ready => {
+                if self.queue.len() < QUEUE_MAX {
+                    self.queue.push_back(input);
+                } else if !self.overflowed {
+                    self.overflowed = true;
+                    self.report(Report::Overflow);
+                }
+            }
+            Input::Changed(changes) => self.on_changed(changes),
+            Input::Message(text) => self.on_message(&text),
+            Input::Sweep { op } => self.sweep.request(op),
+            other => {
+                let Some((op, request)) = operate::request(other) else { return };
+                if self.waiting.len() + self.ops.len() >= OPS_MAX {
+                    self.out.push(Effect::Reject { op, error: Error::Busy });
+                } else {
+                    self.waiting.push_back((op, request));
+                }
+            }
+        }
+    }
+
+    fn pass_time(&mut self, now: Timestamp, wall: Timestamp) {
+        let first = self.wall == Timestamp::ZERO;
+        let slept = now.saturating_since(self.now);
+        // The time of day should have moved as far as the monotonic clock.
+        let expected = self.wall + slept;
+        let off = wall.saturating_since(expected).max(expected.saturating_since(wall));
+        (self.now, self.wall) = (self.now.max(now), wall);
+        let running = matches!(self.phase, Phase::Loading | Phase::Ready);
+        if running && !first && (off > AHEAD_MAX || slept > SLEEP_MAX) {
+            self.report(Report::ClockJumped);
+            self.forget();
+        }
+    }
+
+    /// Starts over: what is remembered may be stamped by a clock that was wrong, or have been removed too long ago for
+    /// anybody to remember it.
+    fn forget(&mut self) {
+        self.take_back_all();
+        self.flight = flush::Flight::None;
+        self.index = Index::default();
+        self.values.clear();
+        self.clock.restart();
+        self.clean.clear();
+        self.moving.clear();
+        self.index_seen = false;
+        self.load();
+    }
+
+    fn load(&mut self) {
+        self.phase = Phase::Loading;
+        if self.config.bridged {
+            self.sweep.want_marks = true;
+        }
+        self.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY].map(str::to_owned).into();
+    }
+
+    /// Marks everything to be read again.
+    fn read_all(&mut self) {
+        self.clean.clear();
+        self.dirty.extend([SETTINGS_KEY, SCHEMA_KEY].map(str::to_owned));
+        self.dirty.extend(self.index.layout().index_keys());
+        self.dirty.extend(self.index.ids().map(|id| self.index.layout().value_key(id)));
+    }
+
+    /// Everything was read: from now on what happens is shown.
+    fn finish_loading(&mut self) {
+        if self.overflowed {
+            self.overflowed = false;
+            self.queue.clear();
+            return self.read_all();
+        }
+        if self.config.schema_version > self.schema && !self.schema_due {
+            // The version is written when every value has been: keys of entities go before it.
+            self.schema_due = true;
+            self.dirty.insert(SCHEMA_KEY.to_owned());
+            return;
+        }
+        self.phase = Phase::Ready;
+        let mut ids: BTreeSet<String> = self.index.ids().map(str::to_owned).collect();
+        ids.extend(self.shown.keys().cloned());
+        ids.iter().for_each(|id| self.show(id));
+        self.out.push(Effect::Ready);
+        for input in std::mem::take(&mut self.queue) {
+            self.take(input);
+        }
+    }
+
+    /// Brings the view of one entity up to date; a context's own echo changes nothing.
+    fn show(&mut self, id: &str) {
+        if self.phase != Phase::Ready {
+            return;
+        }
+        let value = self.values.get(id).filter(|_| self.index.lists(id)).map(|held| &held.stored.value);
+        if value == self.shown.get(id) {
+            return;
+        }
+        let value = value.cloned();
+        match &value {
+            Some(value) => {
+                self.shown.insert(id.to_owned(), value.clone());
+            }
+            None if self.index.is_empty() => {
+                self.shown.clear();
+                return self.out.push(Effect::Clear);
+            }
+            None => {
+                self.shown.remove(id);
+            }
+        }
+        self.out.push(Effect::Render { id: id.to_owned(), value });
+    }
+
+    /// After a fact about `id` changed.
+    fn touch(&mut self, id: &str) {
+        let layout = self.index.layout();
+        self.clean.remove(&layout.index_key(id));
+        if !self.index.lists(id) {
+            self.values.remove(id);
+        } else if !self.values.contains_key(id) {
+            self.dirty.insert(layout.value_key(id));
+        }
+        self.show(id);
+    }
+
+    fn mark(&mut self, id: &str) {
+        if self.config.bridged {
+            self.marks.insert(id.to_owned());
+        }
+    }
+
+    fn on_sent(&mut self, changes: &[Change]) {
+        for change in changes {
+            let id = change.id();
+            // A newer change keeps its mark.
+            if self.change(id).as_ref() == Some(change) && !self.marks.contains(id) {
+                self.trash.insert(format!("{UNSENT_PREFIX}{id}"));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.take_back_all();
+        for (op, _) in std::mem::take(&mut self.waiting) {
+            self.out.push(Effect::Reject { op, error: Error::Closed });
+        }
+        self.sweep.reject(&mut self.out);
+        self.phase = Phase::Closed;
+        self.queue.clear();
+        self.talk = talk::Talk::default();
+    }
+
+    fn fire_timers(&mut self) {
+        if self.phase != Phase::Ready {
+            return;
+        }
+        self.resend();
+        if self.verify_at.is_some_and(|at| at <= self.now) {
+            self.verify_at = None;
+            self.dirty.append(&mut self.verify);
+            self.dirty.insert(INDEX_KEY.to_owned());
+        }
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Cold | Phase::Closed => return None,
+            Phase::Loading | Phase::Ready => {}
+        }
+        let rest = (self.rest_until > self.now).then_some(self.rest_until);
+        [self.talk.due(), self.verify_at, self.sweep.due(), rest].into_iter().flatten().min()
+    }
+
+    fn report(&mut self, report: Report) {
+        self.out.push(Effect::Report(report));
+    }
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("maker", &self.maker).finish_non_exhaustive()
+    }
+}

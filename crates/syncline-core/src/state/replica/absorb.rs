@@ -1,0 +1,255 @@
+//! What storage says, taken in key by key.
+//!
+//! Each function answers whether the key lacks something that is known, or is not to be trusted as an event told it: then
+//! it is to be read, and after reading, written.
+
+use super::super::index::{Document, Entry};
+use super::super::json::Json;
+use super::super::layout::{Kind, Layout, Place};
+use super::super::names::{INDEX_KEY, PACKED_KEY};
+use super::super::port::{Effect, Report};
+use super::super::settings::Settings;
+use super::super::stamp::{Stamp, is_ahead};
+use super::super::value::{Refused, Stored, is_id};
+use super::{Held, Phase, Replica};
+
+/// How something became known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Storage was read just now.
+    Read,
+    /// Told, perhaps late.
+    Event,
+}
+
+impl Replica {
+    pub(super) fn on_changed(&mut self, mut changes: Vec<(String, Option<String>)>) {
+        self.sort_index_first(&mut changes);
+        for (key, text) in changes {
+            if self.absorb(&key, text.as_deref(), Source::Event) {
+                self.dirty.insert(key);
+            }
+        }
+    }
+
+    pub(super) fn absorb(&mut self, key: &str, text: Option<&str>, source: Source) -> bool {
+        if text.is_some() && self.poisoned.get(key).map(String::as_str) != text {
+            self.poisoned.remove(key);
+        }
+        match self.index.layout().kind(key) {
+            Kind::Settings => self.absorb_settings(text, source),
+            Kind::Schema => self.absorb_schema(text),
+            Kind::Index(place) => self.absorb_index(key, place, text),
+            Kind::Packed => self.absorb_packed(text, source),
+            Kind::Entity(id) => {
+                let stored = text.map(Stored::read);
+                if matches!(stored, Some(Err(_))) {
+                    self.poison(key, text.unwrap_or_default());
+                }
+                let ours = self.index.layout() != Layout::A;
+                self.absorb_value(id, stored, source) && ours
+            }
+            Kind::Foreign => false,
+        }
+    }
+
+    fn poison(&mut self, key: &str, text: &str) {
+        if self.poisoned.insert(key.to_owned(), text.to_owned()).is_none() {
+            self.report(Report::Poisoned { key: key.to_owned() });
+        }
+    }
+
+    fn absorb_settings(&mut self, text: Option<&str>, source: Source) -> bool {
+        let Some(text) = text else { return self.settings_pending };
+        let Ok(settings) = Settings::read(text) else {
+            self.poison(super::SETTINGS_KEY, text);
+            return self.settings_pending;
+        };
+        if settings == self.settings {
+            return false;
+        }
+        if self.settings_pending || source == Source::Event {
+            return true;
+        }
+        self.settings = settings;
+        self.out.push(Effect::Settings(self.settings.clone()));
+        false
+    }
+
+    fn absorb_schema(&mut self, text: Option<&str>) -> bool {
+        let stored = text.and_then(|text| text.parse().ok()).unwrap_or(1_u32).max(1);
+        self.schema = self.schema.max(stored);
+        if stored > self.config.schema_version {
+            self.report(Report::NewerSchema { stored });
+            self.close();
+            return false;
+        }
+        let behind = stored < self.config.schema_version;
+        self.schema_due && behind
+    }
+
+    fn absorb_index(&mut self, key: &str, place: Option<Place>, text: Option<&str>) -> bool {
+        if text.is_some() && self.clean.get(key).map(String::as_str) == text {
+            return false;
+        }
+        let document = match text {
+            Some(text) => {
+                let document = Document::read(text);
+                if document.is_none() {
+                    self.poison(key, text);
+                    self.rebuild |= self.phase == Phase::Loading && !self.index_seen && key == INDEX_KEY;
+                    return place.is_some() && !self.rebuild;
+                }
+                document
+            }
+            // Somebody took the key away: a reset, unless there never was one.
+            None if place == Some(Place::Whole) && self.index_seen => Some(Document::default()),
+            None => None,
+        };
+        let Some(document) = document else {
+            let mut empty = Document::default();
+            empty.mark_ours();
+            return place.is_some_and(|place| self.index.document(place, self.wall) != empty);
+        };
+        self.index_seen |= place == Some(Place::Whole);
+        let absorbed = self.index.absorb(&document, place, &mut self.clock, self.wall);
+        if absorbed.plain {
+            absorbed.changed.iter().for_each(|id| self.mark(id));
+        }
+        if absorbed.moved {
+            self.clean.clear();
+            self.relocate();
+        }
+        for id in &absorbed.changed {
+            self.touch(id);
+            if place.is_none() {
+                // A fact from a place where nobody looks any more.
+                self.dirty.insert(self.index.layout().index_key(id));
+            }
+        }
+        let lacking = absorbed.lacking && place.is_some();
+        if let Some(text) = text.filter(|_| !lacking && place.is_some() && !absorbed.moved) {
+            self.clean.insert(key.to_owned(), text.to_owned());
+        }
+        lacking
+    }
+
+    fn absorb_packed(&mut self, text: Option<&str>, source: Source) -> bool {
+        let ours = self.index.layout() == Layout::A;
+        let members = match text.map(Json::read) {
+            None => Vec::new(),
+            Some(Ok(Json::Map(members))) => members,
+            Some(_) => {
+                self.poison(PACKED_KEY, text.unwrap_or_default());
+                return ours && (source == Source::Event || !self.values.is_empty());
+            }
+        };
+        let mut lacking = false;
+        let mut found = std::collections::BTreeSet::new();
+        for (id, json) in members {
+            let stored = Stored::from_json(json);
+            let plain = matches!(&stored, Ok(stored) if stored.stamp.is_none());
+            if ours && plain && self.index.entry(&id).is_none() && is_id(&id) {
+                let entry = Entry { stamp: self.index.floor().after(self.wall), live: true };
+                if self.index.join(&id, entry) {
+                    self.mark(&id);
+                    self.dirty.insert(INDEX_KEY.to_owned());
+                }
+            }
+            if !self.index.lists(&id) {
+                // Not shown, and left out when the key is written next.
+                continue;
+            }
+            lacking |= self.absorb_value(&id, Some(stored), source);
+            found.insert(id);
+        }
+        lacking |= self.values.keys().any(|id| self.index.lists(id) && !found.contains(id));
+        lacking && ours
+    }
+
+    /// Takes in what the storage holds for one entity.
+    pub(super) fn absorb_value(
+        &mut self,
+        id: &str,
+        stored: Option<Result<Stored, Refused>>,
+        source: Source,
+    ) -> bool {
+        if !self.index.lists(id) {
+            return false;
+        }
+        let Some(Ok(stored)) = stored else { return self.values.contains_key(id) };
+        let ahead = stored.stamp.is_some_and(|stamp| is_ahead(stamp, self.wall));
+        let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
+        let Some(held) = self.values.get_mut(id) else {
+            self.adopt(id, Stored { stamp, ..stored }, Stamp::ZERO);
+            return ahead || self.is_migrated(id);
+        };
+        let known = held.stamp();
+        if held.stored.value == stored.value {
+            let news = stamp.is_some_and(|stamp| stamp > known);
+            if news {
+                held.stored.stamp = stamp;
+                held.stored.version = held.stored.version.max(stored.version);
+            }
+            return ahead || !news && stored.stamp.is_some() && stored.version < held.stored.version;
+        }
+        match stamp {
+            // What is to be written now is the later one, whatever the clocks said.
+            Some(stamp) if stamp > known && held.pending > 0 => {
+                if source == Source::Read {
+                    held.stored.stamp = Some(self.clock.tick(self.wall));
+                }
+                true
+            }
+            Some(stamp) if stamp > known => {
+                self.adopt(id, Stored { stamp: Some(stamp), ..stored }, known);
+                ahead || self.is_migrated(id)
+            }
+            Some(stamp) if stamp < known => true,
+            // The same stamp or none: somebody who knows nothing of stamps wrote. What storage says last counts.
+            _ if held.pending > 0 || source == Source::Event => true,
+            _ => {
+                // A node orders by stamps alone.
+                let known = if self.config.bridged { self.clock.tick(self.wall) } else { known };
+                self.adopt(id, Stored { stamp: None, ..stored }, known);
+                self.mark(id);
+                self.is_migrated(id)
+            }
+        }
+    }
+
+    fn adopt(&mut self, id: &str, stored: Stored, known: Stamp) {
+        let stamp = stored.stamp.unwrap_or(known);
+        let version = match (stored.version, stored.stamp) {
+            (0, None) => self.schema,
+            (0, Some(_)) => 1,
+            (version, _) => version,
+        };
+        let mut stored = Stored { stamp: Some(stamp), version, ..stored };
+        while stored.version < self.config.schema_version {
+            let next = self.config.migrate.as_ref().map(|migrate| migrate(stored.version, id, &stored.value));
+            match next.unwrap_or_else(|| Some(stored.value.clone())) {
+                // Whoever migrates this value makes the same stamp, so that nobody has to give way.
+                Some(value) => {
+                    stored = Stored { value, version: stored.version + 1, stamp: Some(stamp.next()) };
+                }
+                None => {
+                    self.report(Report::NotMigrated { id: id.to_owned() });
+                    break;
+                }
+            }
+        }
+        let changed = stored.version != version;
+        self.values.insert(id.to_owned(), Held { stored, pending: 0 });
+        if changed {
+            let key = self.index.layout().value_key(id);
+            self.dirty.insert(key);
+        }
+        self.show(id);
+    }
+
+    /// Whether the value that was just adopted is to be written as it is now.
+    fn is_migrated(&self, id: &str) -> bool {
+        self.dirty.contains(&self.index.layout().value_key(id))
+    }
+}

@@ -1,0 +1,346 @@
+//! The loop between knowledge and storage: read what is dirty, merge, write what storage does not say, look again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::layout::{Kind, Place};
+use super::super::names::{
+    ASIDE_PREFIX, BACKOFF_MAX, BATCH_MAX, ENTITY_PREFIX, SCHEMA_KEY, SETTINGS_KEY, UNSENT_PREFIX,
+    VERIFY_AFTER,
+};
+use super::super::port::{Effect, Error, Failure, Report};
+use super::super::value::write_member;
+use super::absorb::Source;
+use super::{Phase, Replica};
+
+/// After this many failed reads in a row callers are told.
+const READS_MAX: u32 = 3;
+
+/// The question that storage has not answered yet.
+#[derive(Debug, Clone)]
+pub(super) enum Flight {
+    None,
+    Get {
+        ask: u64,
+        keys: Vec<String>,
+    },
+    Set {
+        ask: u64,
+        keys: BTreeSet<String>,
+        number: u64,
+        marks: Vec<String>,
+    },
+    /// A chunk of what a new layout needs.
+    Move {
+        ask: u64,
+    },
+    Remove {
+        ask: u64,
+    },
+    List {
+        ask: u64,
+    },
+    /// Orphans are looked at for the last time.
+    Probe {
+        ask: u64,
+        keys: Vec<String>,
+    },
+}
+
+impl Replica {
+    /// Asks storage the next thing there is to ask.
+    pub(super) fn pump(&mut self) {
+        if self.phase == Phase::Ready {
+            self.begin_waiting();
+        }
+        loop {
+            let idle = matches!(self.flight, Flight::None) && self.now >= self.rest_until;
+            if !idle || matches!(self.phase, Phase::Cold | Phase::Closed) {
+                return;
+            }
+            if !self.dirty.is_empty() {
+                return self.ask_dirty();
+            }
+            if self.phase == Phase::Loading {
+                if self.rebuild || self.sweep.want_marks {
+                    return self.ask_list();
+                }
+                self.finish_loading();
+                if self.phase == Phase::Ready {
+                    self.begin_waiting();
+                }
+                continue;
+            }
+            if let Some(chunk) = self.moving.pop() {
+                if chunk.is_empty() {
+                    self.change_layout();
+                    continue;
+                }
+                let ask = self.ask();
+                self.flight = Flight::Move { ask };
+                return self.out.push(Effect::Set { ask, entries: chunk });
+            }
+            if !self.trash.is_empty() {
+                self.ask_remove();
+                if matches!(self.flight, Flight::None) {
+                    continue;
+                }
+                return;
+            }
+            if !self.marks.is_empty() {
+                return self.write(Vec::new(), BTreeSet::new());
+            }
+            if self.sweep.wants_list() {
+                return self.ask_list();
+            }
+            if self.ask_probe() {
+                return;
+            }
+            self.grow();
+            if self.dirty.is_empty() && self.moving.is_empty() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
+    }
+
+    fn ask_list(&mut self) {
+        let ask = self.ask();
+        self.flight = Flight::List { ask };
+        self.out.push(Effect::List { ask });
+    }
+
+    /// Entities first: the index is taken up when no entity is left over, so that it never lists what is not stored.
+    fn ask_dirty(&mut self) {
+        let layout = self.index.layout();
+        let is_value = |key: &&String| matches!(layout.kind(key), Kind::Entity(_) | Kind::Packed);
+        let mut keys: Vec<String> = self.dirty.iter().filter(is_value).take(BATCH_MAX).cloned().collect();
+        let more_values = self.dirty.iter().filter(is_value).nth(BATCH_MAX).is_some();
+        if !more_values {
+            let room = BATCH_MAX - keys.len() + 1;
+            keys.extend(self.dirty.iter().filter(|key| !is_value(key)).take(room).cloned());
+        }
+        keys.iter().for_each(|key| {
+            self.dirty.remove(key);
+        });
+        let ask = self.ask();
+        self.out.push(Effect::Get { ask, keys: keys.clone() });
+        self.flight = Flight::Get { ask, keys };
+    }
+
+    pub(super) fn on_got(&mut self, ask: u64, mut found: Vec<(String, Option<String>)>) {
+        match std::mem::replace(&mut self.flight, Flight::None) {
+            Flight::Get { ask: asked, keys } if asked == ask => {
+                self.failures = 0;
+                self.sort_index_first(&mut found);
+                let asked: BTreeSet<String> = keys.into_iter().collect();
+                let (mut lacking, mut saying) = (BTreeSet::new(), BTreeSet::new());
+                for (key, text) in found.into_iter().filter(|(key, _)| asked.contains(key)) {
+                    let lacks = self.absorb(&key, text.as_deref(), Source::Read);
+                    if lacks {
+                        lacking.insert(key)
+                    } else {
+                        saying.insert(key)
+                    };
+                }
+                self.confirm(&saying, self.begun);
+                if !lacking.is_empty() && self.phase != Phase::Closed {
+                    self.write_lacking(lacking);
+                }
+            }
+            Flight::Probe { ask: asked, keys } if asked == ask => self.on_probed(&keys, found),
+            other => self.flight = other,
+        }
+    }
+
+    /// Changes to the index are taken in before entities, so that these are known to be listed.
+    pub(super) fn sort_index_first(&self, found: &mut [(String, Option<String>)]) {
+        let layout = self.index.layout();
+        found.sort_by_key(|(key, _)| match layout.kind(key) {
+            Kind::Settings => 0,
+            Kind::Schema => 1,
+            Kind::Index(Some(Place::Whole)) => 2,
+            Kind::Index(_) => 3,
+            Kind::Packed | Kind::Entity(_) | Kind::Foreign => 4,
+        });
+    }
+
+    fn write_lacking(&mut self, mut keys: BTreeSet<String>) {
+        let layout = self.index.layout();
+        let index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
+        if keys.iter().any(index) {
+            // Entities added since the question was asked are listed now: they have to be stored as well.
+            let unread = |key: &&String| match layout.kind(key) {
+                Kind::Entity(id) => self.values.get(id).is_some_and(|held| held.pending > 0),
+                Kind::Packed => true,
+                _ => false,
+            };
+            let unread: Vec<String> = self.dirty.iter().filter(unread).cloned().collect();
+            if unread.iter().any(|key| matches!(layout.kind(key), Kind::Packed)) {
+                // That key holds what others wrote too. Read both again.
+                self.dirty.extend(keys.iter().filter(|key| index(key)).cloned());
+                keys.retain(|key| !index(key));
+            } else {
+                unread.iter().for_each(|key| {
+                    self.dirty.remove(key);
+                });
+                keys.extend(unread);
+            }
+        }
+        let mut entries = Vec::new();
+        for key in &keys {
+            let Some(text) = self.text_of(key) else { continue };
+            if let Some(aside) = self.poisoned.remove(key) {
+                entries.push((0, format!("{ASIDE_PREFIX}{key}"), aside));
+            }
+            let rank = match layout.kind(key) {
+                Kind::Entity(_) => 1,
+                Kind::Packed => 2,
+                Kind::Index(Some(Place::Whole)) => 4,
+                Kind::Index(_) => 3,
+                _ => 5,
+            };
+            entries.push((rank, key.clone(), text));
+        }
+        entries.sort();
+        if !entries.is_empty() {
+            self.write(entries.into_iter().map(|(_, key, text)| (key, text)).collect(), keys);
+        }
+    }
+
+    fn write(&mut self, mut entries: Vec<(String, String)>, keys: BTreeSet<String>) {
+        let marks: Vec<String> = std::mem::take(&mut self.marks).into_iter().collect();
+        let marked = marks.iter().map(|id| (format!("{UNSENT_PREFIX}{id}"), "true".to_owned()));
+        entries.splice(0..0, marked);
+        let ask = self.ask();
+        self.flight = Flight::Set { ask, keys, number: self.begun, marks };
+        self.out.push(Effect::Set { ask, entries });
+    }
+
+    /// What a key should say, as far as this replica knows.
+    fn text_of(&self, key: &str) -> Option<String> {
+        match self.index.layout().kind(key) {
+            Kind::Settings => Some(self.settings.text()),
+            Kind::Schema => Some(self.config.schema_version.to_string()),
+            Kind::Index(place) => Some(self.index.document(place?, self.wall).text()),
+            Kind::Packed => Some(self.packed()),
+            Kind::Entity(id) => Some(self.values.get(id).filter(|_| self.index.lists(id))?.stored.text()),
+            Kind::Foreign => None,
+        }
+    }
+
+    pub(super) fn packed(&self) -> String {
+        let mut out = String::from("{");
+        for (id, held) in self.values.iter().filter(|(id, _)| self.index.lists(id)) {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            write_member(id, &held.stored, &mut out);
+        }
+        out.push('}');
+        out
+    }
+
+    pub(super) fn on_stored(&mut self, ask: u64) {
+        match std::mem::replace(&mut self.flight, Flight::None) {
+            Flight::Set { ask: asked, keys, number, marks } if asked == ask => {
+                let layout = self.index.layout();
+                let index = keys.iter().filter(|key| matches!(layout.kind(key), Kind::Index(_)));
+                self.verify.extend(index.cloned());
+                if !self.verify.is_empty() && self.verify_at.is_none() {
+                    self.verify_at = Some(self.now + VERIFY_AFTER);
+                }
+                if !marks.is_empty() {
+                    self.out.push(Effect::Unsent(marks));
+                }
+                if keys.contains(SCHEMA_KEY) {
+                    self.schema = self.config.schema_version;
+                }
+                self.confirm(&keys, number);
+            }
+            Flight::Remove { ask: asked } | Flight::Move { ask: asked } if asked == ask => {}
+            other => self.flight = other,
+        }
+    }
+
+    /// Removes what the index has stopped listing.
+    fn ask_remove(&mut self) {
+        let listed = |key: &str| key.strip_prefix(ENTITY_PREFIX).is_some_and(|id| self.index.lists(id));
+        let keys: Vec<String> =
+            self.trash.iter().filter(|key| !listed(key)).take(BATCH_MAX).cloned().collect();
+        let left = self.trash.iter().filter(|key| !listed(key) && !keys.contains(key)).cloned().collect();
+        self.trash = left;
+        if !keys.is_empty() {
+            let ask = self.ask();
+            self.flight = Flight::Remove { ask };
+            self.out.push(Effect::Remove { ask, keys });
+        }
+    }
+
+    pub(super) fn on_failed(&mut self, ask: u64, failure: Failure) {
+        let error = if failure == Failure::Quota { Error::Quota } else { Error::Storage };
+        let flight = std::mem::replace(&mut self.flight, Flight::None);
+        let (Flight::Get { ask: asked, .. }
+        | Flight::Set { ask: asked, .. }
+        | Flight::Move { ask: asked }
+        | Flight::Remove { ask: asked }
+        | Flight::List { ask: asked }
+        | Flight::Probe { ask: asked, .. }) = flight
+        else {
+            return;
+        };
+        if asked != ask {
+            self.flight = flight;
+            return;
+        }
+        match flight {
+            Flight::Get { keys, .. } => {
+                self.dirty.extend(keys);
+                self.rest(failure);
+                if self.failures >= READS_MAX {
+                    self.refuse_all(&error);
+                }
+            }
+            Flight::Set { keys, marks, .. } => {
+                let ours = self.ops.iter().any(|op| op.waits_for(&keys));
+                self.dirty.extend(keys);
+                self.marks.extend(marks);
+                if ours { self.refuse_ops(&error) } else { self.rest(failure) }
+            }
+            Flight::Move { .. } => self.refuse_ops(&error),
+            Flight::Probe { .. } | Flight::List { .. } | Flight::Remove { .. } | Flight::None => {
+                self.sweep.reject(&mut self.out);
+                self.rest(failure);
+            }
+        }
+        if failure == Failure::Gone {
+            self.close();
+        }
+    }
+
+    /// Waits before the next question, longer each time.
+    fn rest(&mut self, failure: Failure) {
+        self.failures += 1;
+        let pause = Duration::from_millis(100) * 2_u32.pow(self.failures.min(16) - 1);
+        self.rest_until = self.now + pause.min(BACKOFF_MAX);
+        self.report(Report::StorageFailed(failure));
+    }
+
+    /// Every operation is told that it was not stored.
+    fn refuse_all(&mut self, error: &Error) {
+        self.take_back_all();
+        for (op, _) in std::mem::take(&mut self.waiting) {
+            if op > 0 {
+                self.out.push(Effect::Reject { op, error: error.clone() });
+            }
+        }
+        self.solo = 0;
+        if !self.settings_pending {
+            self.dirty.insert(SETTINGS_KEY.to_owned());
+        }
+    }
+}

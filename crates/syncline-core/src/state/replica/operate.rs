@@ -1,0 +1,433 @@
+//! What callers ask for: done in memory at once, so that the view follows the hand; taken back if storage refuses.
+
+use std::collections::BTreeSet;
+
+use super::super::bridge::Change;
+use super::super::index::Entry;
+use super::super::layout::{Layout, Place};
+use super::super::message::Said;
+use super::super::names::{
+    BATCH_MAX, ENTITIES_MAX, INDEX_KEY, PACKED_KEY, SETTINGS_KEY, SHARD_IDS_MAX, SHARDS_MAX,
+};
+use super::super::port::{Effect, Error, Input};
+use super::super::settings::Settings;
+use super::super::stamp::Stamp;
+use super::super::value::{Stored, Value, is_id};
+use super::{Held, Replica};
+
+/// What a caller asked for.
+#[derive(Debug, Clone)]
+pub(super) enum Request {
+    Put(String, Value),
+    Remove(Vec<String>),
+    Reset,
+    Settings(String),
+    Layout(Layout),
+    Remote(Vec<Change>),
+}
+
+/// An operation under way.
+#[derive(Debug, Clone)]
+pub(super) struct Op {
+    op: u64,
+    request: Request,
+    /// Counts operations; what was written before this one was begun does not hold it.
+    number: u64,
+    /// Keys that must be stored before it is done.
+    keys: BTreeSet<String>,
+    undo: Undo,
+}
+
+#[derive(Debug, Clone)]
+enum Undo {
+    Nothing,
+    Entities(Vec<Before>),
+    Floor(Stamp, Vec<(String, Entry)>),
+    Settings(Settings),
+    Layout(Layout, Stamp),
+}
+
+/// What an entity was before, and what the operation made of it.
+#[derive(Debug, Clone)]
+struct Before {
+    id: String,
+    entry: Option<Entry>,
+    made: Option<Entry>,
+    held: Option<Held>,
+    /// The stamp of the value that the operation wrote.
+    wrote: Option<Stamp>,
+}
+
+impl Op {
+    pub(super) fn waits_for(&self, keys: &BTreeSet<String>) -> bool {
+        self.keys.iter().any(|key| keys.contains(key))
+    }
+}
+
+pub(super) fn request(input: Input) -> Option<(u64, Request)> {
+    Some(match input {
+        Input::Put { op, id, value } => (op, Request::Put(id, value)),
+        Input::Remove { op, ids } => (op, Request::Remove(ids)),
+        Input::Reset { op } => (op, Request::Reset),
+        Input::SetSettings { op, text } => (op, Request::Settings(text)),
+        Input::SetLayout { op, layout } => (op, Request::Layout(layout)),
+        Input::Remote { op, changes } => (op, Request::Remote(changes)),
+        _ => return None,
+    })
+}
+
+impl Replica {
+    /// Begins the operations that wait.
+    pub(super) fn begin_waiting(&mut self) {
+        while self.moving.is_empty() && (self.solo == 0 || self.ops.is_empty()) {
+            let Some((op, request)) = self.waiting.pop_front() else {
+                self.solo = 0;
+                return;
+            };
+            self.begin(op, request);
+        }
+    }
+
+    fn begin(&mut self, op: u64, request: Request) {
+        self.begun += 1;
+        let begun = match &request {
+            Request::Put(id, value) => self.put(id, value.clone()),
+            Request::Remove(ids) => Ok(self.remove(ids)),
+            Request::Reset => Ok(self.reset()),
+            Request::Settings(text) => self.set_settings(text),
+            Request::Layout(layout) => Ok(self.set_layout(*layout)),
+            Request::Remote(changes) => Ok(self.take_remote(changes)),
+        };
+        match begun {
+            Err(error) => self.finish(op, Some(error)),
+            Ok((keys, _)) if keys.is_empty() => self.finish(op, None),
+            Ok((keys, undo)) => {
+                self.dirty.extend(keys.iter().cloned());
+                self.ops.push_back(Op { op, request, number: self.begun, keys, undo });
+            }
+        }
+    }
+
+    fn finish(&mut self, op: u64, error: Option<Error>) {
+        self.solo = self.solo.saturating_sub(1);
+        // Nobody asked for operation 0: the replica itself did.
+        if op == 0 {
+            return;
+        }
+        self.out.push(match error {
+            None => Effect::Resolve { op },
+            Some(error) => Effect::Reject { op, error },
+        });
+    }
+
+    fn put(&mut self, id: &str, value: Value) -> Result<(BTreeSet<String>, Undo), Error> {
+        if !is_id(id) {
+            return Err(Error::BadId);
+        }
+        let listed = self.index.lists(id);
+        if !listed && self.index.len() >= ENTITIES_MAX {
+            return Err(Error::TooMany);
+        }
+        let held = self.values.get(id).cloned();
+        if listed && held.as_ref().is_some_and(|held| held.stored.value == value && held.pending == 0) {
+            return Ok((BTreeSet::new(), Undo::Nothing));
+        }
+        let (layout, stamp) = (self.index.layout(), self.clock.tick(self.wall));
+        let entry = self.index.entry(id);
+        let mut keys = BTreeSet::from([layout.value_key(id)]);
+        let mut made = None;
+        if !listed {
+            made = Some(Entry { stamp, live: true });
+            self.index.join(id, Entry { stamp, live: true });
+            keys.insert(layout.index_key(id));
+        }
+        let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
+        self.values.insert(id.to_owned(), Held { stored, pending: self.begun });
+        self.mark(id);
+        self.touch(id);
+        let before = Before { id: id.to_owned(), entry, made, held, wrote: Some(stamp) };
+        Ok((keys, Undo::Entities(vec![before])))
+    }
+
+    fn remove(&mut self, ids: &[String]) -> (BTreeSet<String>, Undo) {
+        let layout = self.index.layout();
+        let (mut keys, mut undo) = (BTreeSet::new(), Vec::new());
+        for id in ids.iter().filter(|id| is_id(id)) {
+            if !self.index.lists(id) {
+                continue;
+            }
+            let made = Entry { stamp: self.clock.tick(self.wall), live: false };
+            let (entry, held) = (self.index.entry(id), self.values.get(id).cloned());
+            self.index.join(id, made);
+            keys.insert(layout.index_key(id));
+            let key = layout.value_key(id);
+            if layout == Layout::A {
+                keys.insert(key);
+            } else {
+                self.trash.insert(key);
+            }
+            self.mark(id);
+            self.touch(id);
+            undo.push(Before { id: id.clone(), entry, made: Some(made), held, wrote: None });
+        }
+        (keys, Undo::Entities(undo))
+    }
+
+    fn reset(&mut self) -> (BTreeSet<String>, Undo) {
+        let layout = self.index.layout();
+        let before = self.index.floor();
+        let entries = self.index.entries().map(|(id, entry)| (id.clone(), *entry)).collect();
+        let gone = self.index.raise_floor(self.clock.tick(self.wall));
+        self.mark("");
+        for id in gone {
+            // The old index is known, so nobody has to search for these.
+            self.sweep.suspect(layout.value_key(&id), self.now);
+            self.touch(&id);
+        }
+        self.clean.clear();
+        (BTreeSet::from([INDEX_KEY.to_owned()]), Undo::Floor(before, entries))
+    }
+
+    fn set_settings(&mut self, text: &str) -> Result<(BTreeSet<String>, Undo), Error> {
+        let settings = Settings::read(text).map_err(Error::BadSettings)?;
+        let before = std::mem::replace(&mut self.settings, settings);
+        if before != self.settings {
+            self.out.push(Effect::Settings(self.settings.clone()));
+        }
+        self.settings_pending = true;
+        Ok((BTreeSet::from([SETTINGS_KEY.to_owned()]), Undo::Settings(before)))
+    }
+
+    /// Writes everything where the new layout keeps it; the index says so afterwards.
+    fn set_layout(&mut self, layout: Layout) -> (BTreeSet<String>, Undo) {
+        let (before, since) = (self.index.layout(), self.index.layout_since());
+        if layout == before {
+            return (BTreeSet::new(), Undo::Nothing);
+        }
+        let mut moved = self.index.clone();
+        moved.put_back_layout(layout, since);
+        let mut entries = Vec::new();
+        match (before, layout) {
+            (Layout::A, _) => {
+                let entity = |(id, held): (&String, &Held)| (layout.value_key(id), held.stored.text());
+                entries.extend(self.values.iter().map(entity));
+            }
+            (_, Layout::A) => entries.push((PACKED_KEY.to_owned(), self.packed())),
+            _ => {}
+        }
+        if let Layout::C(shards) = layout {
+            for shard in 0..shards {
+                let place = Place::Shard(shard);
+                entries.push((layout.key_of(place), moved.document(place, self.wall).text()));
+            }
+        }
+        self.moving = entries.chunks(BATCH_MAX).map(<[_]>::to_vec).rev().collect();
+        // An empty chunk last: the moment when all is written.
+        self.moving.insert(0, Vec::new());
+        (BTreeSet::from([INDEX_KEY.to_owned()]), Undo::Layout(before, since))
+    }
+
+    /// Everything lies where the new layout wants it: say so.
+    pub(super) fn change_layout(&mut self) {
+        let target = self.ops.iter().rev().find_map(|op| match op.request {
+            Request::Layout(layout) => Some(layout),
+            _ => None,
+        });
+        let Some(layout) = target else { return };
+        let before = self.index.layout();
+        for key in before.index_keys().filter(|key| key != INDEX_KEY) {
+            self.sweep.suspect(key, self.now);
+        }
+        if (before == Layout::A) != (layout == Layout::A) {
+            let keys: BTreeSet<String> = self.index.ids().map(|id| before.value_key(id)).collect();
+            keys.into_iter().for_each(|key| self.sweep.suspect(key, self.now));
+        }
+        self.index.join_layout(layout, self.clock.tick(self.wall));
+        self.relocate();
+    }
+
+    /// After the layout changed, by whomever: see that everything known is there.
+    pub(super) fn relocate(&mut self) {
+        self.read_all();
+        for op in &mut self.ops {
+            // What an operation wrote may lie where nobody looks any more.
+            if let Undo::Entities(entities) = &op.undo {
+                let layout = self.index.layout();
+                op.keys = entities.iter().map(|before| layout.index_key(&before.id)).collect();
+                op.keys.extend(
+                    entities
+                        .iter()
+                        .filter(|before| before.wrote.is_some())
+                        .map(|before| layout.value_key(&before.id)),
+                );
+            }
+        }
+    }
+
+    fn take_remote(&mut self, changes: &[Change]) -> (BTreeSet<String>, Undo) {
+        let mut keys = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Reset(floor) => {
+                    let floor = self.clock.meet(*floor, self.wall);
+                    let gone = self.index.raise_floor(floor);
+                    gone.iter().for_each(|id| self.touch(id));
+                    self.clean.clear();
+                    keys.insert(INDEX_KEY.to_owned());
+                }
+                Change::Entity { id, entry, stored } if is_id(id) => {
+                    self.take_entity(id, *entry, stored, &mut keys);
+                }
+                Change::Entity { .. } => {}
+            }
+        }
+        (keys, Undo::Nothing)
+    }
+
+    fn take_entity(&mut self, id: &str, entry: Entry, stored: &Option<Stored>, keys: &mut BTreeSet<String>) {
+        let layout = self.index.layout();
+        let stamp = self.clock.meet(entry.stamp, self.wall);
+        if self.index.join(id, Entry { stamp, ..entry }) {
+            keys.insert(layout.index_key(id));
+            if !entry.live && layout != Layout::A {
+                self.trash.insert(layout.value_key(id));
+            }
+        }
+        if let Some(stored) = stored.as_ref().filter(|_| self.index.lists(id)) {
+            let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
+            if self.values.get(id).is_none_or(|held| stamp.unwrap_or_default() > held.stamp()) {
+                let stored = Stored { stamp, ..stored.clone() };
+                self.values.insert(id.to_owned(), Held { stored, pending: self.begun });
+                keys.insert(layout.value_key(id));
+            }
+        }
+        self.touch(id);
+    }
+
+    /// These keys hold what was known when operation `number` had been begun.
+    pub(super) fn confirm(&mut self, keys: &BTreeSet<String>, number: u64) {
+        let layout = self.index.layout();
+        if keys.contains(SETTINGS_KEY)
+            && !self.ops.iter().any(|op| op.number > number && op.keys.contains(SETTINGS_KEY))
+        {
+            self.settings_pending = false;
+        }
+        let mut said = Vec::new();
+        let mut done = Vec::new();
+        for op in &mut self.ops {
+            if op.number > number {
+                break;
+            }
+            op.keys.retain(|key| !keys.contains(key));
+            let Undo::Entities(entities) = &op.undo else {
+                if op.keys.is_empty() {
+                    done.push(op.op);
+                }
+                continue;
+            };
+            for before in entities.iter().filter(|before| before.wrote.is_some()) {
+                if let Some(held) = self.values.get_mut(&before.id)
+                    && held.pending == op.number
+                    && !op.keys.contains(&layout.value_key(&before.id))
+                {
+                    held.pending = 0;
+                }
+            }
+            if op.keys.is_empty() {
+                done.push(op.op);
+                said.extend(entities.iter().map(|before| (before.id.clone(), before.wrote)));
+            }
+        }
+        self.ops.retain(|op| !op.keys.is_empty());
+        done.into_iter().for_each(|op| self.finish(op, None));
+        let said: Vec<_> = said.into_iter().filter_map(|(id, wrote)| self.saying(id, wrote)).collect();
+        self.tell(&said);
+    }
+
+    /// What others should hear about an entity; nothing when it is different by now.
+    fn saying(&self, id: String, wrote: Option<Stamp>) -> Option<(String, Said)> {
+        let said = match wrote {
+            Some(_) => Said::Set(self.values.get(&id)?.stored.clone()),
+            None => Said::Removed(Some(self.index.entry(&id).filter(|entry| !entry.live)?.stamp)),
+        };
+        Some((id, said))
+    }
+
+    /// The storage refused: one operation is told, several are tried again one by one.
+    pub(super) fn refuse_ops(&mut self, error: &Error) {
+        let single = self.ops.len() == 1;
+        let taken_back = self.take_back_all();
+        if single {
+            self.waiting.pop_front().into_iter().for_each(|(op, _)| self.finish(op, Some(error.clone())));
+        } else {
+            self.solo = self.solo.max(taken_back);
+        }
+    }
+
+    /// Takes back all operations under way; they wait again, in order. How many there were.
+    pub(super) fn take_back_all(&mut self) -> usize {
+        let count = self.ops.len();
+        self.moving.clear();
+        while let Some(op) = self.ops.pop_back() {
+            self.dirty.extend(op.keys.iter().cloned());
+            self.take_back(op.undo, op.number);
+            self.waiting.push_front((op.op, op.request));
+        }
+        count
+    }
+
+    fn take_back(&mut self, undo: Undo, number: u64) {
+        match undo {
+            Undo::Nothing => {}
+            Undo::Settings(before) => {
+                self.settings = before;
+                self.settings_pending = false;
+                self.out.push(Effect::Settings(self.settings.clone()));
+            }
+            Undo::Layout(layout, since) => {
+                self.index.put_back_layout(layout, since);
+                self.read_all();
+            }
+            Undo::Floor(floor, entries) => {
+                self.index.lower_floor(floor, &entries);
+                entries.iter().for_each(|(id, _)| self.touch(id));
+                self.clean.clear();
+            }
+            Undo::Entities(entities) => {
+                entities.into_iter().rev().for_each(|before| self.put_back(before, number));
+            }
+        }
+    }
+
+    fn put_back(&mut self, before: Before, number: u64) {
+        // Unless something later has come from elsewhere.
+        if before.made.is_some() && self.index.entry(&before.id) == before.made {
+            self.index.put_back(&before.id, before.entry);
+        }
+        let ours = match before.wrote {
+            Some(_) => self.values.get(&before.id).is_some_and(|held| held.pending == number),
+            None => !self.values.contains_key(&before.id),
+        };
+        if ours {
+            self.values.remove(&before.id);
+            if let Some(held) = before.held {
+                self.values.insert(before.id.clone(), held);
+            }
+        }
+        self.trash.remove(&self.index.layout().value_key(&before.id));
+        self.touch(&before.id);
+        self.dirty.insert(self.index.layout().value_key(&before.id));
+    }
+
+    /// Layout C grows before its shards get large.
+    pub(super) fn grow(&mut self) {
+        if let Layout::C(shards) = self.index.layout()
+            && self.index.len() > shards as usize * SHARD_IDS_MAX / 2
+            && shards < SHARDS_MAX
+            && self.ops.is_empty()
+            && self.waiting.is_empty()
+        {
+            self.begin(0, Request::Layout(Layout::C(shards * 2)));
+        }
+    }
+}

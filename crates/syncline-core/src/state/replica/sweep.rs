@@ -1,0 +1,142 @@
+//! Orphans: keys of entities that the index does not list, and of layouts that are not in use any more.
+//!
+//! They do no harm, so there is no hurry: a key must have been an orphan for [`ORPHAN_GRACE`], be one still when index and key
+//! are read again, and not have been written lately. Should somebody add the entity in the moment between that look and
+//! the removal, the value is missing where everybody knows it, and is written again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::index::Entry;
+use super::super::layout::{Kind, Layout};
+use super::super::names::{BATCH_MAX, ENTITY_PREFIX, INDEX_KEY, ORPHAN_GRACE, UNSENT_PREFIX};
+use super::super::port::{Effect, Error};
+use super::super::value::{Stored, is_id};
+use super::Replica;
+use super::absorb::Source;
+use super::flush::Flight;
+use crate::time::Timestamp;
+
+/// What may be removed, and when.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sweep {
+    suspects: BTreeMap<String, Timestamp>,
+    /// Callers that asked for a search.
+    callers: Vec<u64>,
+    /// The marks of unsent changes have not been looked for yet.
+    pub(super) want_marks: bool,
+}
+
+impl Sweep {
+    pub(super) fn request(&mut self, op: u64) {
+        self.callers.push(op);
+    }
+
+    pub(super) fn wants_list(&self) -> bool {
+        !self.callers.is_empty()
+    }
+
+    pub(super) fn suspect(&mut self, key: String, now: Timestamp) {
+        self.suspects.entry(key).or_insert(now + ORPHAN_GRACE);
+    }
+
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.suspects.values().min().copied()
+    }
+
+    pub(super) fn reject(&mut self, out: &mut Vec<Effect>) {
+        out.extend(self.callers.drain(..).map(|op| Effect::Reject { op, error: Error::Storage }));
+    }
+}
+
+impl Replica {
+    pub(super) fn on_listed(&mut self, ask: u64, keys: &[String]) {
+        match self.flight {
+            Flight::List { ask: asked } if asked == ask => self.flight = Flight::None,
+            _ => return,
+        }
+        if std::mem::take(&mut self.rebuild) {
+            self.rebuild_index(keys);
+        }
+        if std::mem::take(&mut self.sweep.want_marks) {
+            let unsent: Vec<String> =
+                keys.iter().filter_map(|key| key.strip_prefix(UNSENT_PREFIX)).map(str::to_owned).collect();
+            if !unsent.is_empty() {
+                self.out.push(Effect::Unsent(unsent));
+            }
+        }
+        for key in keys {
+            if self.is_orphan(key) {
+                self.sweep.suspect(key.clone(), self.now);
+            }
+        }
+        self.out.extend(self.sweep.callers.drain(..).map(|op| Effect::Resolve { op }));
+    }
+
+    /// The index could not be read: every entity there is, is listed again.
+    fn rebuild_index(&mut self, keys: &[String]) {
+        for id in keys.iter().filter_map(|key| key.strip_prefix(ENTITY_PREFIX)).filter(|id| is_id(id)) {
+            let stamp = self.clock.tick(self.wall);
+            if self.index.entry(id).is_none() && self.index.join(id, Entry { stamp, live: true }) {
+                self.touch(id);
+            }
+        }
+        self.index_seen = true;
+        self.dirty.insert(INDEX_KEY.to_owned());
+    }
+
+    fn is_orphan(&self, key: &str) -> bool {
+        let layout = self.index.layout();
+        match layout.kind(key) {
+            Kind::Entity(id) => layout == Layout::A || !self.index.lists(id),
+            Kind::Packed => layout != Layout::A,
+            Kind::Index(place) => place.is_none(),
+            Kind::Settings | Kind::Schema | Kind::Foreign => false,
+        }
+    }
+
+    /// Looks at suspects whose time has come; whether there are any.
+    pub(super) fn ask_probe(&mut self) -> bool {
+        let due = self.sweep.suspects.iter().filter(|(_, due)| **due <= self.now);
+        let suspects: Vec<String> = due.map(|(key, _)| key.clone()).take(BATCH_MAX).collect();
+        if suspects.is_empty() {
+            return false;
+        }
+        let layout = self.index.layout();
+        let mut keys = BTreeSet::from([INDEX_KEY.to_owned()]);
+        keys.extend(
+            suspects.iter().filter_map(|key| key.strip_prefix(ENTITY_PREFIX)).map(|id| layout.index_key(id)),
+        );
+        suspects.iter().for_each(|key| {
+            self.sweep.suspects.remove(key);
+        });
+        keys.extend(suspects.iter().cloned());
+        let ask = self.ask();
+        self.out.push(Effect::Get { ask, keys: keys.into_iter().collect() });
+        self.flight = Flight::Probe { ask, keys: suspects };
+        true
+    }
+
+    pub(super) fn on_probed(&mut self, suspects: &[String], mut found: Vec<(String, Option<String>)>) {
+        self.sort_index_first(&mut found);
+        let mut keys = Vec::new();
+        for (key, text) in found {
+            if self.absorb(&key, text.as_deref(), Source::Read) {
+                self.dirty.insert(key.clone());
+            }
+            if !suspects.contains(&key) || text.is_none() || !self.is_orphan(&key) {
+                continue;
+            }
+            let stamp = text.and_then(|text| Stored::read(&text).ok()).and_then(|stored| stored.stamp);
+            if stamp.is_some_and(|stamp| self.wall.saturating_since(stamp.wall()) < ORPHAN_GRACE) {
+                self.sweep.suspect(key, self.now);
+            } else {
+                keys.push(key);
+            }
+        }
+        if !keys.is_empty() {
+            let ask = self.ask();
+            self.flight = Flight::Remove { ask };
+            self.out.push(Effect::Remove { ask, keys });
+        }
+    }
+}

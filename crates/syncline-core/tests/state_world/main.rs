@@ -1,0 +1,136 @@
+//! Replicas, writers that know only `ids`, and one storage area without compare-and-set.
+//!
+//! One machine ([`world`]) runs them; who moves next is decided by a seed, or by counting through all the ways there
+//! are ([`ways`]). Phases of concurrent work are followed by calm, and then the [`ledger`] says what has to be true: nothing
+//! that was stored is lost, nothing that was removed is back, and everybody shows what storage says.
+
+mod fate;
+mod ledger;
+mod party;
+mod ways;
+mod world;
+
+use syncline_sim::{check, find_failure};
+
+use fate::Faults;
+use world::Bug;
+
+#[test]
+fn st_20_nothing_is_lost_in_any_order_of_two_contexts() {
+    let tried = ways::contexts(2, false, false, None);
+    assert!(tried.ends > 10 && tried.states > 500, "only {tried:?}");
+    println!("{tried:?}");
+}
+
+#[test]
+fn st_20_nothing_is_lost_in_any_order_of_two_contexts_with_two_wishes_each() {
+    let tried = ways::two_each(None);
+    assert!(tried.ends > 10 && tried.states > 500, "only {tried:?}");
+    println!("{tried:?}");
+}
+
+#[test]
+fn st_20_nothing_is_lost_when_one_of_two_contexts_dies_at_any_step() {
+    let tried = ways::contexts(2, true, true, None);
+    assert!(tried.ends > 10 && tried.states > 500, "only {tried:?}");
+    println!("{tried:?}");
+}
+
+#[test]
+fn st_20_nothing_is_lost_in_any_order_of_three_contexts() {
+    let tried = ways::contexts(3, false, true, None);
+    assert!(tried.ends > 10 && tried.states > 500, "only {tried:?}");
+    println!("{tried:?}");
+}
+
+#[test]
+fn st_20_the_plain_algorithm_loses_updates() {
+    let (lost, orders) = ways::plain_contexts();
+    assert!(lost > 0 && lost < orders, "{lost} of {orders}");
+    println!("the plain algorithm loses an update in {lost} of {orders} orders");
+}
+
+const SEEDS: u64 = 60;
+
+fn storm(name: &str, faults: Faults) {
+    let tallies = check(name, SEEDS, |seed| fate::storm(seed, &faults, None));
+    let total = tallies.iter().fold([0; 6], |mut sum, tally| {
+        sum.iter_mut().zip(tally).for_each(|(sum, count)| *sum += count);
+        sum
+    });
+    let [ops, writes, repairs, crashes, refusals, lost] = total;
+    assert!(ops > 10 * tallies.len() as u64 && writes > ops / 10 && repairs > 0, "{total:?}");
+    println!(
+        "{name}: {} schedules, {ops} operations, {writes} writes, {repairs} dropped updates written again, \
+         {crashes} crashes, {refusals} refused writes, {lost} events and messages lost, doubled or late",
+        tallies.len()
+    );
+}
+
+#[test]
+fn st_20_nothing_is_lost_in_a_storm_with_crashes() {
+    storm("st_20_nothing_is_lost_in_a_storm_with_crashes", Faults { crashes: true, ..Faults::default() });
+}
+
+#[test]
+fn st_05_a_crash_within_a_write_leaves_nothing_listed_that_is_not_stored() {
+    storm(
+        "st_05_a_crash_within_a_write_leaves_nothing_listed_that_is_not_stored",
+        Faults { crashes: true, torn: true, ..Faults::default() },
+    );
+}
+
+#[test]
+fn st_20_nothing_is_lost_beside_writers_that_know_only_ids() {
+    storm(
+        "st_20_nothing_is_lost_beside_writers_that_know_only_ids",
+        Faults { plain: true, ..Faults::default() },
+    );
+}
+
+#[test]
+fn st_13_lost_doubled_and_late_messages_and_events_end_in_the_stored_truth() {
+    storm(
+        "st_13_lost_doubled_and_late_messages_and_events_end_in_the_stored_truth",
+        Faults { unreliable: true, ..Faults::default() },
+    );
+}
+
+#[test]
+fn st_11_a_full_storage_loses_nothing_but_what_it_refused() {
+    storm(
+        "st_11_a_full_storage_loses_nothing_but_what_it_refused",
+        Faults { quota: true, ..Faults::default() },
+    );
+}
+
+#[test]
+fn st_23_clocks_that_jump_lose_nothing() {
+    storm("st_23_clocks_that_jump_lose_nothing", Faults { jumps: true, crashes: true, ..Faults::default() });
+}
+
+#[test]
+fn st_22_layouts_change_while_everybody_writes() {
+    storm("st_22_layouts_change_while_everybody_writes", Faults { layouts: true, ..Faults::default() });
+}
+
+#[test]
+fn st_20_a_replica_that_repairs_nothing_is_found() {
+    let told = find_failure(300, |seed| fate::storm(seed, &Faults::default(), Some(Bug::Deaf)));
+    let told = told.expect("found").1;
+    assert!(told.contains("lost") || told.contains("shows something else"), "{told}");
+}
+
+#[test]
+fn st_05_an_index_written_before_the_entity_is_found() {
+    let faults = Faults { crashes: true, torn: true, ..Faults::default() };
+    let told = find_failure(300, |seed| fate::storm(seed, &faults, Some(Bug::IndexFirst)));
+    let told = told.expect("found").1;
+    assert!(told.contains("which is not stored"), "{told}");
+}
+
+#[test]
+fn st_20_a_plain_algorithm_among_the_replicas_contexts_is_found() {
+    let told = find_failure(300, |seed| fate::storm(seed, &Faults::default(), Some(Bug::Plain)));
+    assert!(told.expect("found").1.contains("lost"));
+}
