@@ -66,7 +66,9 @@ class Cohort {
     const victim = /** @type {any} */ (this.tabs.get(tab));
     const fault = FAULTS[draw(FAULTS.length)];
     const heal = await this.#harm(tab, victim, fault);
-    const next = await server.until((writes) => this.#successor(writes.slice(seen), tab), PATIENCE_MS, `a successor of ${tab}`);
+    const how = `${fault}${victim.deaf ? ", deaf" : ""}, ${victim.mechanism}`;
+    const what = `a successor of ${tab} (${how}), seed ${SEED}`;
+    const next = await server.until((writes) => this.#successor(writes.slice(seen), tab), PATIENCE_MS, what);
     const before = next.last;
     this.takeovers.push({ fault: victim.deaf ? `${fault}, deaf` : fault, ms: next.first.at - before.at });
     await heal();
@@ -125,7 +127,11 @@ test(`lk_20 lk_21 lk_24 one holder in every mix of tabs, and a follower within t
     let left = ROUNDS;
     await Promise.all(
       cohorts.map(async (cohort) => {
-        while (left-- > 0) await cohort.round();
+        while (left-- > 0) {
+          await cohort.round();
+          // A long run says how far it is.
+          if (left > 0 && left % 100 === 0) report(cohorts, server.writes);
+        }
       }),
     );
     report(cohorts, server.writes);

@@ -2,11 +2,14 @@
 
 import {
   acquireProjectLock,
+  openAutoSave,
   ProjectLockError,
   releaseProjectLock,
   renewProjectLock,
   subscribeLockEvents,
   withProjectLock,
+  type AutoSave,
+  type AutoSaveStatus,
   type LockRetryPolicy,
   type ProjectLockAcquireOptions,
   type ProjectLockEvent,
@@ -98,3 +101,28 @@ export function advice(error: unknown): string {
 new ProjectLockError("ended", { code: "lease-expired", retryable: false, cause: new Error("why") });
 // @ts-expect-error only known codes
 new ProjectLockError("ended", { code: "oops", retryable: false });
+
+export async function saves(editor: HTMLTextAreaElement): Promise<AutoSave> {
+  const save = openAutoSave({ project: "atlas", file: "map.json", allowTakeOver: false });
+  await save.ready;
+  editor.value = save.text;
+  editor.oninput = () => void save.change(editor.value);
+  const { unsubscribe } = save.subscribe((state) => {
+    const status: AutoSaveStatus = state.status;
+    console.log(status, state.heldHere, state.holder?.since, state.savedAt, state.problem);
+    if (status === "conflict") save.resolve("theirs");
+  });
+  for (const entry of save.history) console.log(entry.type, entry.at);
+  await save.takeOver();
+  await save.flush();
+  unsubscribe();
+  await save.close();
+
+  // @ts-expect-error the document is text
+  save.change({});
+  // @ts-expect-error one or the other
+  save.resolve("both");
+  // @ts-expect-error text is changed by change()
+  save.text = "";
+  return save;
+}

@@ -1,9 +1,9 @@
 // Where a lease is written down: the file `<project>/.lock` in OPFS, or one row of IndexedDB where there is no OPFS.
 //
-// Guarantees: between open() and close() nobody else can open the record: the file is under its exclusive access handle,
-// the row in one read-write transaction. A tab that is killed there leaves the old record, the new one or, in the file,
-// a part of it, which the rules take for held by somebody unknown. commit() puts a document in place under the same
-// exclusion. Which place it is follows from the platform alone, never from a failure: all tabs of an origin look at the
+// Guarantees: what is written between open() and close() replaces what open() read and nothing else: the file is under
+// its exclusive access handle, the row is written in one transaction that fails if it has changed. A tab that is killed
+// there leaves the old record, the new one or, in the file, a part of it, which the rules take for held by somebody
+// unknown. commit() puts a document in place under the same exclusion. Which place it is follows from the platform alone, never from a failure: all tabs of an origin look at the
 // same one. What a record means, and when to open it, is left to the rules.
 
 const FILE = ".lock";
@@ -12,6 +12,15 @@ const BUSY_MAX_MS = 300;
 const BUSY_PAUSE_MS = 4;
 const RECORD_MAX_BYTES = 4_096;
 const DATABASE = "syncline-lock";
+const STEPS = {
+  busy: "another tab was faster",
+  open: "the storage cannot be opened",
+  read: "reading failed",
+  write: "writing failed",
+};
+const READ_MAX_MS = 1_000;
+// Far more changes than can be made within READ_MAX_MS.
+const NUMBERS_KEPT = 1_000;
 
 /** A failure with the step it happened in: `busy`, `open`, `read` or `write`. */
 export class RecordError extends Error {
@@ -131,33 +140,47 @@ class FileRecord {
   }
 }
 
+// A transaction that waits for its page would lock everybody out if that page is frozen in between. So none does: the
+// record is read in one, and written in another that says all it wants at once and fails if the record has changed. Each
+// change is a new row, numbered on; `add` refuses a number that was used, which makes it a compare-and-set.
 class RowRecord {
   #project;
   #database;
-  #open;
+  #number = 0;
 
   constructor(project) {
     this.#project = project;
   }
 
   async open() {
-    this.#open = await this.#begin("readwrite");
-    return (await this.#open.get("leases", this.#project)) ?? "";
+    const asked = [performance.now(), Date.now()];
+    const transaction = await this.#begin("readonly", ["leases"]);
+    const newest = await newestIn(transaction.objectStore("leases"), this.#project);
+    // Numbers are forgotten in time: somebody who slept between reading and writing must read again.
+    if (performance.now() - asked[0] > READ_MAX_MS || Date.now() - asked[1] > READ_MAX_MS) {
+      throw new RecordError("busy", "the record was read too slowly to rely on it");
+    }
+    this.#number = newest?.key[1] ?? 0;
+    return newest?.value ?? "";
   }
 
   /** Settles when it is kept, together with a document that waits for its commit. */
   async write(text, document) {
-    this.#open.put("leases", this.#project, text);
-    if (document !== undefined) this.#open.put("documents", `${this.#project}/${document.name}`, document.bytes);
-    await this.#open.end;
+    const number = this.#number + 1;
+    const transaction = await this.#begin("readwrite", ["leases", "documents"]);
+    const leases = transaction.objectStore("leases");
+    leases.add(text, [this.#project, number]);
+    leases.delete(IDBKeyRange.bound([this.#project, 0], [this.#project, Math.max(0, number - NUMBERS_KEPT)]));
+    if (document !== undefined) transaction.objectStore("documents").put(document.bytes, `${this.#project}/${document.name}`);
+    transaction.commit();
+    await ended(transaction);
+    this.#number = number;
   }
 
   // It was kept together with the lease.
   async commit() {}
 
-  close() {
-    this.#open = undefined;
-  }
+  close() {}
 
   async prepare(name, bytes) {
     return { name, bytes };
@@ -166,42 +189,47 @@ class RowRecord {
   async discard() {}
 
   async load(name) {
-    return (await this.#begin("readonly")).get("documents", `${this.#project}/${name}`);
+    const transaction = await this.#begin("readonly", ["documents"]);
+    const request = transaction.objectStore("documents").get(`${this.#project}/${name}`);
+    await ended(transaction);
+    return request.result;
   }
 
   async sweep() {}
 
-  async #begin(mode) {
-    const step = mode === "readonly" ? "read" : "write";
+  async #begin(mode, stores) {
     const database = await (this.#database ??= openDatabase().catch((cause) => {
       this.#database = undefined;
       throw asRecordError("open", cause);
     }));
-    let transaction;
     try {
-      transaction = database.transaction(["leases", "documents"], mode);
+      return database.transaction(stores, mode);
     } catch (cause) {
       // The browser closed the database, for example because its data was cleared: the next call opens it again.
       this.#database = undefined;
-      throw asRecordError(step, cause);
+      throw asRecordError(mode === "readonly" ? "read" : "write", cause);
     }
-    const end = new Promise((resolve, reject) => {
-      transaction.oncomplete = resolve;
-      transaction.onabort = () => reject(asRecordError(step, transaction.error));
-    });
-    // Whoever wants to know waits for it; an end that nobody waits for is no news.
-    end.catch(() => {});
-    return {
-      end,
-      put: (store, key, value) => void transaction.objectStore(store).put(value, key),
-      get: (store, key) =>
-        new Promise((resolve, reject) => {
-          const request = transaction.objectStore(store).get(key);
-          request.onsuccess = () => resolve(request.result);
-          request.onerror = () => reject(asRecordError("read", request.error));
-        }),
-    };
   }
+}
+
+function newestIn(leases, project) {
+  return new Promise((resolve, reject) => {
+    const request = leases.openCursor(IDBKeyRange.bound([project, 0], [project, Infinity]), "prev");
+    request.onsuccess = () => resolve(request.result === null ? undefined : { key: request.result.key, value: request.result.value });
+    request.onerror = () => reject(asRecordError("read", request.error));
+  });
+}
+
+function ended(transaction) {
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => {
+      const { error, mode } = transaction;
+      // The number is taken: another tab was faster.
+      const step = error?.name === "ConstraintError" ? "busy" : mode === "readonly" ? "read" : "write";
+      reject(asRecordError(step, error));
+    };
+  });
 }
 
 function openDatabase() {
@@ -239,5 +267,5 @@ async function attempt(step, work) {
 
 function asRecordError(step, cause) {
   if (cause instanceof RecordError) return cause;
-  return new RecordError(step, `the lease could not be ${step === "open" ? "opened" : step}: ${cause?.message ?? cause}`, cause);
+  return new RecordError(step, `${STEPS[step]}: ${cause?.message ?? cause}`, cause);
 }

@@ -4,6 +4,7 @@
 // that takes time is begun while the page goes, because a tab that is frozen with the record open would lock out all
 // others. The order of things, the pauses and who may hold what are decided by the rules.
 
+import { Saver } from "./autosave-worker.js";
 import { SynclineError, toPlain } from "./errors.js";
 import { hasFiles, openRecord } from "./lock-record.js";
 import { LockDo, LockMachine, LockNews, LockWish, lastPanic } from "./syncline_wasm.js";
@@ -22,7 +23,11 @@ const WORDS = {
   "lease-expired": "the lease has ended",
 };
 
+// The worker's own calls are numbered apart from those of the page.
+const OWN_CALLS = 0x8000_0000;
+
 let rules;
+let ownCalls = 0;
 const locks = new Map();
 // By the number of the call: what the page asked, for its answer.
 const calls = new Map();
@@ -40,6 +45,12 @@ function hear({ op, id, project, ...facts }) {
       break;
     case "show":
       for (const lock of locks.values()) lock.show();
+      break;
+    case "open-save":
+      lockOf(project, facts.mechanism).saver = new Saver(lockOf(project), { project, ...facts }, postMessage.bind(self));
+      break;
+    case "save":
+      locks.get(project)?.saver?.hear(facts);
       break;
     case "abort":
       locks.get(calls.get(facts.call)?.project)?.abort(facts.call);
@@ -61,6 +72,7 @@ function lockOf(project, mechanism) {
 }
 
 class Lock {
+  saver;
   #project;
   #machine;
   #record;
@@ -84,7 +96,7 @@ class Lock {
   }
 
   get replaceable() {
-    return ["idle", "faulted"].includes(this.#machine.state);
+    return this.saver === undefined && ["idle", "faulted"].includes(this.#machine.state);
   }
 
   end() {
@@ -112,34 +124,33 @@ class Lock {
     this.#tell("abort", id);
   }
 
-  /** Saves a document: written beside the old version first, put in its place while the lease is surely ours. */
-  async save(id, { leaseId, file, bytes }) {
-    try {
-      this.#drafts.set(id, { leaseId, ...(await this.#record.prepare(file, bytes, leaseId)) });
-    } catch (error) {
-      answerError(id, this.#explain("fallback-write-failed", true, error));
-      return;
-    }
-    guarded(() => this.#tell("commit", id, leaseId));
+  /** One of the above, asked by the worker itself. */
+  ask(op, facts) {
+    const id = OWN_CALLS + (ownCalls = (ownCalls + 1) % OWN_CALLS);
+    return new Promise((resolve, reject) => {
+      calls.set(id, { project: this.#project, resolve, reject });
+      this[op](id, facts);
+    });
   }
 
-  async load(id, { file }) {
-    try {
-      answer(id, await this.#record.load(file));
-    } catch (error) {
-      answerError(id, this.#explain("fallback-read-failed", true, error));
-    }
+  /** Puts a draft in place of its document while the lease is surely ours. */
+  commit(id, { leaseId, draft }) {
+    this.#drafts.set(id, { leaseId, ...draft });
+    this.#tell("commit", id, leaseId);
   }
 
-  async sweep(id, { file }) {
-    await this.#record.sweep(file).catch(() => {});
-    answer(id);
+  get record() {
+    return this.#record;
+  }
+
+  get certain() {
+    this.#machine.clock(performance.now(), Date.now());
+    return this.#machine.certain;
   }
 
   /** Says something to the other tabs. */
-  say(id, { message }) {
+  say(message) {
     this.#channel.postMessage(message);
-    answer(id);
   }
 
   hide() {
@@ -157,7 +168,7 @@ class Lock {
     else if (message.type === "released") {
       this.#forget(message.leaseId);
       this.#tell("happened", LockNews.Woken);
-    } else postMessage({ type: "overheard", project: this.#project, message });
+    } else this.saver?.overhear(message);
   }
 
   // A lease that its holder gave up by a word, because it had no time to do so in the record.
@@ -208,9 +219,10 @@ class Lock {
       case LockDo.Emit:
         return this.#emit();
       case LockDo.Lost:
-        return postMessage({ type: "lost", leaseId: machine.leaseId, loss: machine.loss });
+        return this.#lost(machine.leaseId, machine.loss);
       case LockDo.Report:
-        return postMessage({ type: "log", level: machine.level, error: this.#failure() });
+        // To lose a race is no defect.
+        return postMessage({ type: "log", level: this.#cause?.step === "busy" ? "info" : machine.level, error: this.#failure() });
     }
   }
 
@@ -259,6 +271,7 @@ class Lock {
       guarded(() => this.#tell("happened", news));
       return;
     }
+    this.#cause = undefined;
     const { leaseId, expiresAt } = parse(text);
     guarded(() => this.#tell("opened", this.#released.has(leaseId) ? undefined : leaseId, expiresAt));
   }
@@ -309,6 +322,12 @@ class Lock {
     if (attempt !== undefined) Object.assign(news, { attempt, delayMs });
     postMessage({ type: "event", event: news, marginMs });
     if (event === "renewed") this.#checkStorage();
+    queueMicrotask(() => guarded(() => this.saver?.note(news)));
+  }
+
+  #lost(leaseId, loss) {
+    postMessage({ type: "lost", project: this.#project, leaseId, loss });
+    queueMicrotask(() => guarded(() => this.saver?.lost(loss)));
   }
 
   #lease() {
@@ -356,13 +375,17 @@ function randomBits() {
 }
 
 function answer(id, value) {
+  const call = calls.get(id);
   calls.delete(id);
-  postMessage({ type: "answer", id, value });
+  if (call?.resolve !== undefined) call.resolve(value);
+  else postMessage({ type: "answer", id, value });
 }
 
 function answerError(id, error) {
+  const call = calls.get(id);
   calls.delete(id);
-  postMessage({ type: "answer", id, error });
+  if (call?.reject !== undefined) call.reject(error);
+  else postMessage({ type: "answer", id, error });
 }
 
 // The rules could not be loaded: every call hears why.

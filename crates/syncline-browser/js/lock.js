@@ -87,8 +87,9 @@ export function hub() {
 
 class Hub {
   listeners = new Set();
-  /** What other tabs said, and the end of the worker: for AutoSave. */
+  /** What AutoSave hears of, and by project what it keeps open. */
   news = new EventTarget();
+  saves = new Map();
   #worker;
   #calls = new Map();
   #nextCall = 1;
@@ -134,9 +135,10 @@ class Hub {
     }
   }
 
-  /** Any other question to the worker, for AutoSave. */
-  ask(op, facts) {
-    return this.#call(op, facts).answer;
+  /** A word to the worker that needs no answer. */
+  send(message, workerUrl, wasmUrl) {
+    this.#start(workerUrl, wasmUrl);
+    this.#worker.postMessage(message);
   }
 
   /** Watches over a lease that was granted to this page. */
@@ -200,11 +202,20 @@ class Hub {
         const { event, marginMs } = message;
         if (event.error !== undefined) event.error = revive(event.error);
         if (event.type === "renewed") this.#grips.get(event.lease.leaseId)?.extend({ lease: event.lease, marginMs });
-        this.#emit(event, marginMs);
+        // Acquired by the worker itself, for AutoSave: it ends with the page like any other.
+        if (event.type === "acquired" && this.saves.has(event.project)) {
+          this.grip(event.project, { lease: event.lease, marginMs });
+        }
+        if (event.type === "released") {
+          this.#grips.get(event.lease.leaseId)?.free();
+          this.#grips.delete(event.lease.leaseId);
+        }
+        this.#emit(event);
         break;
       }
       case "lost":
         this.#grips.get(message.leaseId)?.lose(lost(message.loss));
+        this.#tellSaves("lost", message);
         break;
       case "log":
         console[message.level](revive(message.error));
@@ -212,14 +223,18 @@ class Hub {
       case "failed":
         this.#fail(fromPlain(message.error));
         break;
-      case "overheard":
-        this.news.dispatchEvent(new CustomEvent("overheard", { detail: message }));
+      case "save":
+        this.#tellSaves("save", message);
         break;
     }
   }
 
-  #emit(event, marginMs) {
-    this.news.dispatchEvent(new CustomEvent("lock", { detail: { event, marginMs } }));
+  #tellSaves(type, detail) {
+    this.news.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+
+  #emit(event) {
+    this.#tellSaves("lock", { event });
     for (const { listener } of [...this.listeners]) {
       try {
         listener(event);
@@ -261,7 +276,7 @@ class Hub {
     for (const { reject } of this.#calls.values()) reject(error);
     this.#calls.clear();
     for (const grip of [...this.#grips.values()]) grip.lose(error);
-    this.news.dispatchEvent(new CustomEvent("failed", { detail: { error } }));
+    this.#tellSaves("failed", { error });
   }
 }
 
@@ -313,7 +328,7 @@ function writeNote(project, leaseId) {
   }
 }
 
-function readNote(project) {
+export function readNote(project) {
   try {
     return localStorage.getItem(NOTE + project) ?? undefined;
   } catch {

@@ -7,6 +7,7 @@ import { version as wasmVersion } from "./syncline_wasm.js";
 import { SynclineError } from "./errors.js";
 import { isLoaded, load, loadSync } from "./wasm.js";
 
+export { openAutoSave } from "./autosave.js";
 export { SynclineError } from "./errors.js";
 export {
   acquireProjectLock,

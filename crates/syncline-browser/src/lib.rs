@@ -1,6 +1,6 @@
 //! The rules as a WASM module, and the JavaScript package around it.
 //!
-//! - [`lock`]: the project lock
+//! - [`lock`], [`autosave`]: the project lock, and the document that saves itself under it
 //! - [`viewer`]: the heartbeat of a page
 //! - [`queue`]: keyed work at a pace
 //! - [`covers`]: the covers a page remembers
@@ -11,6 +11,7 @@
 //! export returns `Err`, which would be thrown as an untyped exception; what can go wrong is a value, and the facade in
 //! `js/` throws the typed errors. Every byte here is loaded by every page: no serde, no formatting that is not needed.
 
+pub mod autosave;
 pub mod covers;
 pub mod lock;
 pub mod panic;

@@ -291,6 +291,13 @@ impl LockMachine {
         self.machine.wake_at().map(|at| at.as_ms() as f64)
     }
 
+    /// Whether the holder may act on its lease at the moment that [`clock`](Self::clock) told last.
+    #[wasm_bindgen(getter)]
+    #[must_use]
+    pub fn certain(&self) -> bool {
+        self.machine.certain(self.now)
+    }
+
     /// The state by its name.
     #[wasm_bindgen(getter)]
     #[must_use]
@@ -470,4 +477,66 @@ fn ttl(ms: f64) -> Ttl {
 
 fn ms_of(duration: Duration) -> f64 {
     duration.as_millis() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(machine: &mut LockMachine) -> Vec<LockDo> {
+        std::iter::from_fn(|| Some(machine.next()).filter(|next| *next != LockDo::Nothing)).collect()
+    }
+
+    #[test]
+    fn lk_04_the_words_of_the_machine_reach_javascript_and_its_answers_the_machine() {
+        let mut lock = LockMachine::new(true, true);
+        lock.clock(10.0, 1_000_000.0);
+        lock.acquire(7, 1, 2, &LockWish::new());
+        assert_eq!(
+            (lock.next(), lock.number(), lock.state().as_str()),
+            (LockDo::RequestWeb, 1, "requesting")
+        );
+        lock.web_granted(1);
+        assert_eq!(drain(&mut lock), [LockDo::Open]);
+        lock.opened(None, 0.0);
+        assert_eq!(lock.next(), LockDo::Write);
+        assert_eq!(lock.lease_id().as_deref(), Some("00000000-0000-4001-8000-000000000002"));
+        assert_eq!(lock.expires_at(), Some(1_015_000.0));
+        lock.happened(LockNews::Written);
+        assert_eq!((lock.next(), lock.next()), (LockDo::Close, LockDo::Emit));
+        assert_eq!((lock.event().as_deref(), lock.source().as_deref()), (Some("acquired"), Some("web-lock")));
+        assert_eq!((lock.next(), lock.number(), lock.did_fallback()), (LockDo::Resolve, 7, false));
+        assert_eq!((lock.margin_ms(), lock.certain()), (1_500.0, true));
+        assert_eq!((lock.next(), lock.wake_at()), (LockDo::Nothing, Some(15_010.0)));
+        lock.clock(15_010.0, 1_015_000.0);
+        assert!(!lock.certain());
+    }
+
+    #[test]
+    fn lk_25_whatever_the_record_says_the_answer_is_a_value() {
+        let id = || Some("0f8fad5b-d9cb-469f-a165-70867728950e".to_owned());
+        for (lease_id, expires_at_ms) in [
+            (Some(String::new()), 0.0),
+            (Some("?".to_owned()), 5.0),
+            (id(), f64::NAN),
+            (id(), -1.0),
+            (id(), f64::INFINITY),
+        ] {
+            let mut lock = LockMachine::new(false, true);
+            lock.clock(0.0, 1_000.0);
+            lock.acquire(1, 1, 2, &LockWish::new());
+            drain(&mut lock);
+            lock.opened(lease_id, expires_at_ms);
+            assert!(drain(&mut lock).contains(&LockDo::Write), "held by somebody unknown, for a minute");
+            assert_eq!(lock.state(), "switching");
+        }
+    }
+
+    #[test]
+    fn lk_01_what_is_no_lease_id_is_told_from_one_that_is_not_held() {
+        let mut lock = LockMachine::new(false, false);
+        assert!(!lock.renew(1, "x", 15_000.0) && !lock.release(2, "") && !lock.commit(3, "7"));
+        assert!(lock.release(4, "0f8fad5b-d9cb-469f-a165-70867728950e"));
+        assert_eq!(drain(&mut lock), [LockDo::Report, LockDo::Reject]);
+    }
 }
