@@ -88,16 +88,16 @@ const RENEW: &str = concat!(
     now_ms!(),
     " RETURNING token"
 );
-/// name, lease, channel.
+/// name, lease, channel, who tells.
 const RELEASE: &str = concat!(
     "WITH freed AS (UPDATE locks SET lease_id = NULL, expires_at = ",
     now_ms!(),
     " WHERE name = $1 AND lease_id = $2 AND expires_at > ",
     now_ms!(),
     " RETURNING name, token, wanted_until > expires_at AS wanted) \
-     SELECT token, CASE WHEN wanted THEN pg_notify($3, name)::text END FROM freed"
+     SELECT token, CASE WHEN wanted THEN pg_notify($3, $4 || name)::text END FROM freed"
 );
-/// name, channel. The row is locked before it is read, so that what is returned is what is ended.
+/// name, channel, who tells. The row is locked before it is read, so that what is returned is what is ended.
 const FORCE: &str = concat!(
     "WITH held AS (SELECT name, holder, token, ",
     now_ms!(),
@@ -108,7 +108,7 @@ const FORCE: &str = concat!(
     " FOR UPDATE), freed AS (UPDATE locks SET lease_id = NULL, expires_at = ",
     now_ms!(),
     " FROM held WHERE locks.name = held.name RETURNING locks.name) \
-     SELECT held.name, held.holder, held.token, held.age, held.left_ms, pg_notify($2, held.name)::text \
+     SELECT held.name, held.holder, held.token, held.age, held.left_ms, pg_notify($2, $3 || held.name)::text \
      FROM held JOIN freed ON freed.name = held.name"
 );
 const LEASE: &str = "SELECT lease_id FROM locks WHERE name = $1";
@@ -138,13 +138,22 @@ const RAISE_FLOOR: &str = concat!(
 );
 
 /// What all ports of one engine share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     ears: Arc<Ears>,
+    /// What our own notices begin with: who waits here has been told already.
+    teller: String,
     /// Set once somebody listens for the releases of other nodes.
     started: AtomicBool,
     /// Whether they are heard at the moment.
-    hears: Arc<AtomicBool>,
+    hears: AtomicBool,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let teller = format!("{:016x} ", rand::random::<u64>());
+        Self { ears: Arc::default(), teller, started: AtomicBool::new(false), hears: AtomicBool::new(false) }
+    }
 }
 
 /// The lock port on PostgreSQL.
@@ -187,8 +196,9 @@ impl Locks for PostgresLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let release = self.engine.query(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
+        let release = release.bind(CHANNEL).bind(self.shared().teller.clone());
         let mut session = self.engine.statement().await?;
-        let released: Option<(i64, Option<String>)> = session.first(release.bind(CHANNEL)).await?;
+        let released: Option<(i64, Option<String>)> = session.first(release).await?;
         session.commit().await?;
         if released.is_some() {
             self.shared().ears.tell(name.as_str());
@@ -198,6 +208,7 @@ impl Locks for PostgresLocks {
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let force = self.engine.query(FORCE).bind(name.as_str().to_owned()).bind(CHANNEL);
+        let force = force.bind(self.shared().teller.clone());
         let mut session = self.engine.statement().await?;
         let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
         session.commit().await?;
@@ -224,7 +235,7 @@ impl Locks for PostgresLocks {
     fn watch(&self, name: &Name) -> Watch {
         let shared = self.shared();
         if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
-            tokio::spawn(listen(self.engine.clone(), Arc::clone(&shared.ears), Arc::clone(&shared.hears)));
+            tokio::spawn(listen(self.engine.clone()));
         }
         let hears = shared.hears.load(Ordering::Acquire);
         shared.ears.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
@@ -295,26 +306,31 @@ pub(super) async fn grant(
 }
 
 /// Passes on what other nodes announce, until the engine is closed.
-async fn listen(engine: Engine, ears: Arc<Ears>, hears: Arc<AtomicBool>) {
+async fn listen(engine: Engine) {
     while !engine.pool.is_closed() {
-        if let Err(error) = hear(&engine, &ears, &hears).await {
+        if let Err(error) = hear(&engine).await {
             tracing::debug!(store = engine.name(), %error, "releases of other nodes are not heard");
         }
-        hears.store(false, Ordering::Release);
+        engine.locks.hears.store(false, Ordering::Release);
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(engine: &Engine, ears: &Ears, hears: &AtomicBool) -> sqlx::Result<()> {
+async fn hear(engine: &Engine) -> sqlx::Result<()> {
+    let shared = &engine.locks;
     let mut listener = PgListener::connect_with(&engine.pool).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
-    hears.store(true, Ordering::Release);
+    shared.hears.store(true, Ordering::Release);
     // What was announced before this moment was not heard.
-    ears.tell_all();
+    shared.ears.tell_all();
     while let Some(notice) = listener.try_recv().await? {
-        ears.tell(notice.payload());
+        if let Some((_, name)) =
+            notice.payload().split_once(' ').filter(|_| !notice.payload().starts_with(&shared.teller))
+        {
+            shared.ears.tell(name);
+        }
     }
     Ok(())
 }
