@@ -38,6 +38,7 @@ const contenders = {
     initSync(await readFile(new URL("../../../web/pkg/syncline_wasm_bg.wasm", import.meta.url)));
     const keys = Array.from({ length: count }, (_, n) => `key-${n}`);
     const queue = createQueue({ name: "bench", concurrency: CONCURRENCY, run: nothing });
+    await queue.ready;
     const start = performance.now();
     queue.enqueue(keys);
     await queue.idle();

@@ -59,6 +59,7 @@ export class Engine {
   #closed = false;
   #writing = false;
   #due = false;
+  #turning = false;
   #idle = false;
   #turns = 0;
   #endedAt;
@@ -71,6 +72,10 @@ export class Engine {
   #timer;
   #timerAt = Infinity;
   #takeTurn = () => this.#turn();
+  #goOn = () => {
+    this.#burstAt = this.#lastAt = performance.now();
+    this.#turn();
+  };
 
   // `kept` is what a store read: `{ rows: [key, numbers, value][], pace, paused }`.
   constructor({ settings, run, store, kept, paused, heard }) {
@@ -245,29 +250,29 @@ export class Engine {
     this.#wake();
   }
 
+  // Something is new: a turn is taken soon, or goes on if one is being taken.
   #wake() {
     if (this.#due) return;
     this.#due = true;
-    queueMicrotask(this.#takeTurn);
+    if (!this.#turning) queueMicrotask(this.#takeTurn);
   }
 
   #turn() {
-    this.#due = false;
-    this.#idle = false;
+    if (this.#closed || this.#writing) return;
     let now = performance.now();
     if (now - this.#lastAt > BREATH_MS) this.#burstAt = now;
-    while (!this.#closed && !this.#writing) {
+    this.#turning = true;
+    this.#idle = false;
+    do {
+      this.#due = false;
       const step = this.#step(now);
       if (this.#store !== undefined) this.#keepThenAct(step);
       else this.#act(step);
-      now = this.#lastAt = performance.now();
-      if (this.#doneCalls.length === 0 && this.#failed.length === 0) break;
-      if (now - this.#burstAt > BURST_MS) {
-        this.#due = true;
-        soon(this.#takeTurn);
-        break;
-      }
-    }
+      now = performance.now();
+    } while (this.#due && !this.#writing && !this.#closed && now - this.#burstAt <= BURST_MS);
+    this.#turning = false;
+    this.#lastAt = now;
+    if (this.#due && !this.#writing) soon(this.#goOn);
   }
 
   // One crossing into the rules: what ended goes in, what to do comes out.
@@ -318,13 +323,14 @@ export class Engine {
   #keepThenAct(step) {
     const { puts, deletes } = this.#changes();
     const waiting = this.#whenKept.splice(0);
+    if (puts.length + deletes.length + waiting.length === 0) return this.#act(step);
     this.#writing = true;
     this.#store.write({ puts, deletes, pace: this.#rules.pace(), paused: this.#paused }).then(
       () => {
         this.#writing = false;
         this.#act(step);
         waiting.forEach(({ resolve }) => resolve());
-        this.#turn();
+        if (this.#due) this.#turn();
       },
       (error) => {
         // The rules are ahead of what is kept: whoever runs the queue must begin again from there.
@@ -413,7 +419,7 @@ export class Engine {
   }
 
   #sleep(wakeAt) {
-    if (Number.isNaN(wakeAt) && this.#running.length === 0 && !this.#paused) {
+    if (Number.isNaN(wakeAt) && this.#running.length === 0 && !this.#paused && !this.#due) {
       this.#idle = true;
       this.#expiryAt = Infinity;
       clearTimeout(this.#timer);
