@@ -1,6 +1,7 @@
 // The paced queue in Chromium, kept in IndexedDB: reloads, crashed tabs, several tabs. And the covers in localStorage.
 // Each run of a key is counted in the page's own storage, where no tab can hide it.
 
+import { openLockServer } from "./support/lock-server.js";
 import { expect, test } from "./support/test.js";
 
 /** @param {import("@playwright/test").Page} page */
@@ -129,6 +130,45 @@ test("qu_03 a kept queue holds its interval with several calls at once", async (
   });
   expect(gaps).toHaveLength(5);
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(25);
+});
+
+test("bk_07 a kept queue at rest writes nothing", async ({ page }) => {
+  // It once took a turn after each commit, and each turn wrote: an idle queue went on for ever.
+  await openBlank(page);
+  const written = await page.evaluate(async () => {
+    const { createQueue } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+    let writes = 0;
+    const { transaction } = IDBDatabase.prototype;
+    IDBDatabase.prototype.transaction = function (names, mode, options) {
+      if (mode === "readwrite") writes += 1;
+      return transaction.call(this, names, mode, options);
+    };
+    const queue = createQueue({ name: "resting", persist: true, run: () => "done" });
+    await queue.enqueue(["a", "b", "c"]);
+    await queue.idle();
+    const before = writes;
+    // As many writes could have followed as there are round trips to the database.
+    for (let round = 0; round < 20; round++) await indexedDB.databases();
+    return { before, after: writes };
+  });
+  expect(written.after).toBe(written.before);
+  expect(written.before).toBeLessThanOrEqual(10);
+});
+
+test("qu_01 on plain http, where there are no Web Locks, one tab runs a kept queue all the same", async ({ context }) => {
+  const server = await openLockServer();
+  const [first, second] = [await context.newPage(), await context.newPage()];
+  for (const page of [first, second]) {
+    await page.goto(server.lanUrl);
+    expect(await page.evaluate(() => [isSecureContext, "locks" in navigator])).toEqual([false, false]);
+    await openQueue(page);
+    if (page === first) await expect.poll(async () => (await ask(page, "status")).runsHere).toBe(true);
+  }
+  expect(await ask(second, "enqueue", KEYS)).toMatchObject({ added: 50 });
+  expect(await ask(second, "result", "k49")).toEqual({ of: "k49" });
+  expect((await ask(second, "status")).runsHere).toBe(false);
+  expect(await runs(second)).toEqual(KEYS);
+  await server.close();
 });
 
 test("bk_06 as many covers as promised fit into 2 MiB of localStorage, and are there after a reload", async ({ page }) => {
