@@ -39,6 +39,7 @@ use crate::{Error, migrate};
 
 pub(crate) use self::kv::PostgresKv;
 pub(crate) use self::lock::PostgresLocks;
+use self::queue::Caller;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
 use self::session::{Session, Statement};
@@ -97,6 +98,7 @@ pub(crate) struct Engine {
     /// What all lock ports of this engine share.
     locks: Arc<lock::Shared>,
     desk: Desk,
+    caller: Caller,
 }
 
 impl Engine {
@@ -132,6 +134,7 @@ impl Engine {
         let engine = Self {
             store,
             desk: Desk::new(),
+            caller: Caller::new(),
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pooled: between,
             locks: Arc::default(),

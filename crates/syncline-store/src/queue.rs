@@ -25,6 +25,7 @@
 mod check;
 pub(crate) mod desk;
 mod enqueue;
+mod follow;
 mod leave;
 mod order;
 mod pace;
@@ -151,7 +152,7 @@ pub trait Queues: Send + Sync {
     async fn names(&self) -> Result<Vec<String>, Error>;
 
     /// Marked as changed after every enqueue, result, revival or removal in this queue, by whatever process. Several
-    /// changes may show as one, and one more than once.
+    /// changes may show as one, and one more than once. Must be called within a runtime.
     fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error>;
 }
 

@@ -12,6 +12,7 @@ mod conformance {
     pub(crate) mod kv;
     pub(crate) mod lock;
     pub(crate) mod pooler;
+    pub(crate) mod queue;
     pub(crate) mod queue_model;
     pub(crate) mod schedule;
     pub(crate) mod schedule_records;
@@ -74,6 +75,26 @@ conformance! {
         vw_03_an_acknowledged_write_is_seen_at_once_from_everywhere,
         vw_03_a_sweep_removes_expired_keys_alone_and_in_steps,
         vw_04_a_listing_has_what_expired_swept_and_finds_the_live_key,
+    }
+    queue {
+        qu_01_twenty_enqueues_at_once_make_no_duplicate,
+        qu_02_outcomes_from_elsewhere_are_kept_for_queued_keys_alone,
+        qu_04_a_429_comes_back_after_the_delay_and_other_failures_end_empty,
+        qu_20_what_is_enqueued_running_and_done_is_there_after_reopening,
+        qu_20_a_lost_call_is_made_again_and_its_late_answer_is_dropped,
+        qu_20_a_renewed_call_has_a_later_deadline,
+        qu_21_calls_of_all_stores_keep_one_interval,
+        qu_22_attempts_used_up_lead_to_the_dead_list_which_can_be_revived,
+        qu_22_an_api_that_keeps_failing_is_paused_for_all_and_probed,
+        qu_25_again_while_running_causes_exactly_one_more_run,
+        qu_25_a_key_keeps_its_priority_through_a_retry,
+        qu_26_a_pause_that_was_asked_for_holds_the_whole_queue_everywhere,
+        qu_26_an_unreadable_pace_means_one_interval_and_loses_no_key,
+        qu_20_calls_not_made_are_first_in_line_again_in_their_order,
+        qu_20_whoever_watches_hears_of_keys_and_results_from_elsewhere,
+        qu_20_a_result_that_cannot_be_kept_is_a_failure_that_says_so,
+        a_listing_of_long_results_is_cut_and_can_be_gone_on_with,
+        what_breaks_a_bound_of_a_queue_is_refused_and_changes_nothing,
     }
     queue_model {
         qu_01_every_history_is_that_of_the_queue_in_memory,

@@ -25,9 +25,9 @@ CREATE TABLE queues (
 -- and room is left on each page for the changed row, so that no index is written then.
 CREATE TABLE queue_keys (
     rank       bigint NOT NULL,             -- order within the place, lowest first
-    since      bigint NOT NULL,             -- order by age while in line, and the row's name within the queue then
+    since      bigint NOT NULL,             -- order by age while in line; no two rows share one, of whatever queue
     call       bigint,                      -- the call under way, while it runs
-    due        bigint,                      -- when a retry comes back
+    due        bigint,                      -- when a retry comes back; of those alone
     changed_at bigint NOT NULL,
     queue_id   integer NOT NULL,
     attempts   integer NOT NULL,
@@ -41,5 +41,5 @@ CREATE TABLE queue_keys (
 ) WITH (fillfactor = 70);
 
 CREATE INDEX queue_keys_place ON queue_keys (queue_id, place, rank);
-CREATE UNIQUE INDEX queue_keys_since ON queue_keys (queue_id, since) WHERE place = 0;
-CREATE INDEX queue_keys_due ON queue_keys (queue_id, due, rank) WHERE place = 1;
+CREATE UNIQUE INDEX queue_keys_since ON queue_keys (since) WHERE place = 0;
+CREATE INDEX queue_keys_due ON queue_keys (queue_id, due, rank) WHERE due IS NOT NULL;

@@ -26,12 +26,12 @@ CREATE TABLE queue_keys (
     key        TEXT NOT NULL,
     place      INTEGER NOT NULL CHECK (place BETWEEN 0 AND 4), -- line, retrying, done, failed, dead
     rank       INTEGER NOT NULL,            -- order within the place, lowest first
-    since      INTEGER NOT NULL,            -- order by age while in line, and the row's name within the queue then
+    since      INTEGER NOT NULL,            -- order by age while in line; no two rows share one, of whatever queue
     call       INTEGER,                     -- the call under way, while it runs
     attempts   INTEGER NOT NULL,
     priority   INTEGER NOT NULL,
     again      INTEGER NOT NULL,            -- one more run was asked for while it runs
-    due        INTEGER,                     -- when a retry comes back
+    due        INTEGER,                     -- when a retry comes back; of those alone
     changed_at INTEGER NOT NULL,
     reason     TEXT,
     result     TEXT,
@@ -39,5 +39,5 @@ CREATE TABLE queue_keys (
 ) STRICT;
 
 CREATE INDEX queue_keys_place ON queue_keys (queue_id, place, rank);
-CREATE UNIQUE INDEX queue_keys_since ON queue_keys (queue_id, since) WHERE place = 0;
-CREATE INDEX queue_keys_due ON queue_keys (queue_id, due, rank) WHERE place = 1;
+CREATE UNIQUE INDEX queue_keys_since ON queue_keys (since) WHERE place = 0;
+CREATE INDEX queue_keys_due ON queue_keys (queue_id, due, rank) WHERE due IS NOT NULL;

@@ -2,8 +2,14 @@
 //!
 //! Many rows go in as arrays, one for each column, so that a batch is a handful of statements whatever its size.
 
+mod call;
+
+use std::convert::Infallible;
+
+pub(super) use self::call::Caller;
 use super::{Engine, Session, now_ms};
 use crate::Error;
+use crate::queue::desk::Desk;
 use crate::queue::row::{
     At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
 };
@@ -28,12 +34,19 @@ const SAVE: &str = "UPDATE queues SET pace = $2, tail = $3, front = $4, oldest =
      overtakes = $8, waiting = $9, running = $10, retrying = $11, done = $12, failed = $13, dead = $14, \
      done_total = $15, failed_total = $16, changes = $17 WHERE id = $1";
 
-const FIND: &str =
-    concat!("SELECT ", row_columns!(""), " FROM queue_keys WHERE queue_id = $1 AND key = ANY($2)");
+// Sub-selects that must not be flattened (`OFFSET 0`) make the server go from what was asked for to each row by its index;
+// else it may go through a whole queue instead, believing that it is short.
+const FIND: &str = concat!(
+    "SELECT ",
+    row_columns!("found."),
+    " FROM unnest($2::text[]) AS asked (key), LATERAL (SELECT * FROM queue_keys AS k \
+     WHERE k.queue_id = $1 AND k.key = asked.key OFFSET 0) AS found"
+);
 const AGED: &str = concat!(
     "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND since = ANY($2)"
+    row_columns!("found."),
+    " FROM unnest($1::bigint[]) AS asked (since), LATERAL (SELECT * FROM queue_keys AS k \
+     WHERE k.place = 0 AND k.since = asked.since OFFSET 0) AS found"
 );
 const LINE: &str = concat!(
     "SELECT ",
@@ -43,7 +56,7 @@ const LINE: &str = concat!(
 const AGES: &str = concat!(
     "SELECT ",
     row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND since >= $2 AND call IS NULL ORDER BY since LIMIT $3"
+    " FROM queue_keys WHERE place = 0 AND since BETWEEN $1 AND $2 AND call IS NULL ORDER BY since LIMIT $3"
 );
 const RUNNING: &str = concat!(
     "SELECT ",
@@ -53,7 +66,7 @@ const RUNNING: &str = concat!(
 const RETRIES: &str = concat!(
     "SELECT ",
     row_columns!(""),
-    ", due FROM queue_keys WHERE queue_id = $1 AND place = 1 ORDER BY due, rank LIMIT $2"
+    ", due FROM queue_keys WHERE queue_id = $1 AND due > 0 ORDER BY due, rank LIMIT $2"
 );
 const DEAD: &str = concat!(
     "SELECT ",
@@ -69,26 +82,30 @@ const PUT: &str = "INSERT INTO queue_keys \
      ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
      call = excluded.call, attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
      due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
-const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $4 \
-     FROM unnest($2::bigint[], $3::bigint[]) AS begun (since, call) \
-     WHERE queue_id = $1 AND place = 0 AND queue_keys.since = begun.since";
+const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $3 \
+     FROM unnest($1::bigint[], $2::bigint[]) AS begun (since, call), \
+     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k WHERE k.place = 0 AND k.since = begun.since OFFSET 0) AS found \
+     WHERE queue_keys.ctid = found.at";
 const REPLACE: &str = "UPDATE queue_keys SET place = gone.place, rank = gone.rank, since = gone.age, call = NULL, \
      attempts = gone.attempts, priority = gone.priority, again = false, due = gone.due, reason = gone.reason, \
-     result = gone.result, changed_at = $11 \
-     FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::integer[], $7::boolean[], \
-     $8::bigint[], $9::text[], $10::text[]) \
-     AS gone (since, place, rank, age, attempts, priority, due, reason, result) \
-     WHERE queue_id = $1 AND queue_keys.place = 0 AND queue_keys.since = gone.since";
-const DELETE: &str = "DELETE FROM queue_keys WHERE queue_id = $1 AND key = ANY($2)";
-const TRIM: &str = "WITH oldest AS (SELECT place, rank FROM (\
+     result = gone.result, changed_at = $10 \
+     FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], \
+     $7::bigint[], $8::text[], $9::text[]) \
+     AS gone (since, place, rank, age, attempts, priority, due, reason, result), \
+     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k WHERE k.place = 0 AND k.since = gone.since OFFSET 0) AS found \
+     WHERE queue_keys.ctid = found.at";
+const DELETE: &str = "DELETE FROM queue_keys USING unnest($2::text[]) AS asked (key), \
+     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k WHERE k.queue_id = $1 AND k.key = asked.key OFFSET 0) AS found \
+     WHERE queue_keys.ctid = found.at";
+/// The rank up to which results go, and how many of which kind those are.
+const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count(*) FILTER (WHERE place = 3) FROM (\
+     SELECT place, rank FROM (\
      (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 2 AND rank >= $2 ORDER BY rank LIMIT $3) \
      UNION ALL \
      (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
-     ) AS both_kinds ORDER BY rank LIMIT $3), \
-     gone AS (DELETE FROM queue_keys USING oldest WHERE queue_keys.queue_id = $1 \
-     AND queue_keys.place = oldest.place AND queue_keys.rank = oldest.rank \
-     RETURNING queue_keys.place, queue_keys.rank) \
-     SELECT max(rank), count(*) FILTER (WHERE place = 2), count(*) FILTER (WHERE place = 3) FROM gone";
+     ) AS both_kinds ORDER BY rank LIMIT $3) AS oldest";
+const TRIM: &str =
+    "DELETE FROM queue_keys WHERE queue_id = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3";
 
 const ENTRY: &str = concat!(
     "SELECT ",
@@ -98,6 +115,9 @@ const ENTRY: &str = concat!(
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
     ($which:literal, $order:literal) => {
+        list!("queue_keys", $which, $order)
+    };
+    ($from:literal, $which:literal, $order:literal) => {
         concat!(
             "SELECT ",
             entry_columns!(),
@@ -105,7 +125,9 @@ macro_rules! list {
             $order,
             " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
             $order,
-            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
+            ") AS number FROM (SELECT found.* FROM ",
+            $from,
+            " AS found WHERE queue_id = $1 AND ",
             $which,
             " ORDER BY ",
             $order,
@@ -114,10 +136,17 @@ macro_rules! list {
         )
     };
 }
-const LIST_RUNNING: &str = list!("place = 0 AND call > $4 AND since = ANY($5)", "call");
+const LIST_RUNNING: &str = list!(
+    "unnest($5::bigint[]) AS asked (since), LATERAL (SELECT * FROM queue_keys AS k \
+     WHERE k.place = 0 AND k.since = asked.since OFFSET 0)",
+    "call > $4",
+    "call"
+);
 const LIST_WAITING: &str = list!("place = 0 AND call IS NULL AND rank > $4", "rank");
-const LIST_RETRYING: &str = list!("place = 1 AND (due, rank) > ($4, $5)", "due, rank");
+const LIST_RETRYING: &str = list!("due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
 const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
+
+const VERSIONS: &str = "SELECT name, changes FROM queues WHERE name = ANY($1)";
 
 /// The tables of queues on PostgreSQL.
 #[derive(Debug, Clone)]
@@ -191,9 +220,20 @@ impl Tables for PostgresQueues {
         Ok(names.into_iter().map(|(name,)| name).collect())
     }
 
-    fn listen(&self) {}
+    async fn versions(&self, queues: Vec<String>) -> Result<Vec<(String, i64)>, Error> {
+        let mut session = self.engine.statement().await?;
+        let versions = session.all(self.engine.query(VERSIONS).bind(queues)).await?;
+        session.commit().await?;
+        Ok(versions)
+    }
 
-    fn announce(&self, _queue: &str) {}
+    async fn hear(&self, desk: &Desk) -> Result<Infallible, Error> {
+        self.engine.caller.hear(&self.engine, desk).await
+    }
+
+    fn announce(&self, queue: &str) {
+        self.engine.caller.announce(&self.engine, queue);
+    }
 }
 
 /// The rows of one queue while its header is locked.
@@ -216,8 +256,9 @@ impl Table for Rows {
             self.session.execute(create.bind(QUEUES_MAX as i64)).await?;
             header = self.session.first(open(self)).await?;
         }
-        let header =
+        let mut header =
             header.ok_or_else(|| Error::invalid("queue", format!("would be one more than {QUEUES_MAX}")))?;
+        header.begin();
         (self.id, self.now_ms) = (header.id, header.now_ms);
         Ok(header)
     }
@@ -254,12 +295,12 @@ impl Table for Rows {
         self.session.all(self.engine.query(LINE).bind(self.id).bind(from).bind(limit as i64)).await
     }
 
-    async fn ages(&mut self, from: i64, limit: usize) -> Result<Vec<Row>, Error> {
-        self.session.all(self.engine.query(AGES).bind(self.id).bind(from).bind(limit as i64)).await
+    async fn ages(&mut self, from: i64, to: i64, limit: usize) -> Result<Vec<Row>, Error> {
+        self.session.all(self.engine.query(AGES).bind(from).bind(to).bind(limit as i64)).await
     }
 
     async fn aged(&mut self, ages: &[i64]) -> Result<Vec<Row>, Error> {
-        self.session.all(self.engine.query(AGED).bind(self.id).bind(ages.to_vec())).await
+        self.session.all(self.engine.query(AGED).bind(ages.to_vec())).await
     }
 
     async fn running(&mut self) -> Result<Vec<Row>, Error> {
@@ -294,7 +335,6 @@ impl Table for Rows {
         let start = self
             .engine
             .query(START)
-            .bind(self.id)
             .bind(column(calls, |(since, _)| *since))
             .bind(column(calls, |(_, call)| *call))
             .bind(self.now_ms);
@@ -305,7 +345,6 @@ impl Table for Rows {
         let replace = self
             .engine
             .query(REPLACE)
-            .bind(self.id)
             .bind(column(leavers, |leaver| leaver.since))
             .bind(column(leavers, |leaver| leaver.row.at.number()))
             .bind(column(leavers, |leaver| leaver.row.rank))
@@ -324,9 +363,12 @@ impl Table for Rows {
     }
 
     async fn trim(&mut self, from: i64, limit: usize) -> Result<Trimmed, Error> {
-        let trim = self.engine.query(TRIM).bind(self.id).bind(from).bind(limit as i64);
-        let trimmed: Option<(Option<i64>, i64, i64)> = self.session.first(trim).await?;
-        let (up_to, done, failed) = trimmed.unwrap_or_default();
+        let oldest = self.engine.query(OLDEST).bind(self.id).bind(from).bind(limit as i64);
+        let oldest: Option<(Option<i64>, i64, i64)> = self.session.first(oldest).await?;
+        let (up_to, done, failed) = oldest.unwrap_or_default();
+        if let Some(up_to) = up_to {
+            self.session.execute(self.engine.query(TRIM).bind(self.id).bind(from).bind(up_to)).await?;
+        }
         Ok(Trimmed { up_to, done, failed })
     }
 }

@@ -4,6 +4,7 @@
 //! of all the operations of this process that look at its pace, one goes at a time.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,22 @@ use tokio::sync::{MutexGuard, watch};
 
 use super::row::timestamp;
 
+const MILLISECOND: Duration = Duration::from_millis(1);
+
 /// The queues that this process uses. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Desk {
     clock: ProcessClock,
-    lanes: Arc<Mutex<HashMap<String, Arc<Lane>>>>,
+    lanes: Arc<Mutex<Lanes>>,
+    /// Whether other processes' changes are announced to this one.
+    hears: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct Lanes {
+    by_name: HashMap<String, Arc<Lane>>,
+    /// Somebody follows what other processes change.
+    followed: bool,
 }
 
 /// One queue, as this process knows it.
@@ -29,7 +41,7 @@ pub(crate) struct Lane {
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        Self { clock: ProcessClock { origin: Instant::now() }, lanes: Arc::default() }
+        Self { clock: ProcessClock { origin: Instant::now() }, lanes: Arc::default(), hears: Arc::default() }
     }
 
     pub(crate) fn clock(&self) -> ProcessClock {
@@ -38,23 +50,62 @@ impl Desk {
 
     /// The lane of a queue.
     pub(crate) fn lane(&self, queue: &str) -> Arc<Lane> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.get(queue) {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.by_name.get(queue) {
             return Arc::clone(lane);
         }
         let lane = Arc::new(Lane { pacer: tokio::sync::Mutex::default(), changes: watch::Sender::new(0) });
-        lanes.insert(queue.to_owned(), Arc::clone(&lane));
+        lanes.by_name.insert(queue.to_owned(), Arc::clone(&lane));
         lane
     }
 
     /// Tells whoever waits in this process that a queue has changed.
     pub(crate) fn changed(&self, queue: &str) {
-        self.lane(queue).changes.send_modify(|changes| *changes += 1);
+        if let Some(lane) = self.lanes().by_name.get(queue) {
+            lane.changes.send_modify(|changes| *changes += 1);
+        }
     }
 
     /// To hear of changes of a queue.
     pub(crate) fn changes(&self, queue: &str) -> watch::Receiver<u64> {
         self.lane(queue).changes.subscribe()
+    }
+
+    /// Whether the caller is to follow what others change; nobody else does then.
+    pub(crate) fn begin_following(&self) -> bool {
+        !std::mem::replace(&mut self.lanes().followed, true)
+    }
+
+    pub(crate) fn stop_following(&self) {
+        self.lanes().followed = false;
+    }
+
+    /// The queues that somebody watches; `None` if there are none, and nobody follows any more then.
+    pub(crate) fn watched_or_stop(&self) -> Option<Vec<String>> {
+        let mut lanes = self.lanes();
+        let watched = lanes.by_name.iter().filter(|(_, lane)| lane.changes.receiver_count() > 0);
+        let watched: Vec<String> = watched.map(|(queue, _)| queue.clone()).collect();
+        lanes.followed = !watched.is_empty();
+        lanes.followed.then_some(watched)
+    }
+
+    /// Tells everybody who watches anything: changes may have been missed.
+    pub(crate) fn all_changed(&self) {
+        for lane in self.lanes().by_name.values() {
+            lane.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    pub(crate) fn hears(&self) -> bool {
+        self.hears.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_hears(&self, hears: bool) {
+        self.hears.store(hears, Ordering::Relaxed);
+    }
+
+    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,6 +131,12 @@ impl Turnstile<'_> {
         self.guard.as_mut().expect("entering has put one here")
     }
 
+    /// Whether a call may start, as far as this process has seen.
+    pub(crate) fn is_ready(&mut self, clock: ProcessClock) -> bool {
+        let pacer = self.pacer();
+        pacer.ready(clock.asking(pacer)).is_ok()
+    }
+
     /// A copy to try a change on. It becomes the pacer once the change is stored: see [`keep`](Self::keep).
     pub(crate) fn copy(&mut self) -> Pacer {
         self.pacer().clone()
@@ -97,16 +154,23 @@ pub(crate) struct ProcessClock {
 }
 
 impl ProcessClock {
-    /// Now, for asking whether something may happen: never later than it is.
+    /// Now, never later than it is.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_ms(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Now, for noting that something has happened: never earlier than it is, so that no interval measured from it is
-    /// short by a part of a millisecond.
-    pub(crate) fn seen(&self, settings: &Settings, wall: Timestamp) -> Clock {
-        let part = if settings.interval.is_zero() { Duration::ZERO } else { Duration::from_millis(1) };
-        Clock { now: self.now() + part, wall }
+    /// Now, for noting that something has happened: never earlier than it is, so that no interval or pause measured from
+    /// it is short by a part of a millisecond.
+    pub(crate) fn seen(&self, wall: Timestamp) -> Clock {
+        Clock { now: self.now() + MILLISECOND, wall }
+    }
+
+    /// Now, for asking whether a call may start: not later than it is, unless there is no interval to wait for and what
+    /// was seen within this very millisecond would only be in the way.
+    pub(crate) fn asking(&self, pacer: &Pacer) -> Timestamp {
+        let now = self.now();
+        let free = pacer.settings().interval.is_zero() && pacer.paused(now).is_none();
+        if free { now + MILLISECOND } else { now }
     }
 
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {

@@ -24,7 +24,7 @@ pub(super) async fn next<T: Table>(
         header.overtakes = 0;
         return Ok(by_rank);
     }
-    let by_age = table.ages(header.oldest, count).await?;
+    let by_age = table.ages(header.oldest, header.tail, count).await?;
     Ok(interleave(header, limits, by_rank, by_age))
 }
 

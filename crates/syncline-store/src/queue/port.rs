@@ -13,7 +13,7 @@ use super::revive::{Remove, Revive, ReviveSome};
 use super::row::Header;
 use super::table::Tables;
 use super::turn::{self, Claim, Paced, Renew, Settle};
-use super::{Claimed, Cursor, Ended, Entry, List, Queues, Rules, Status, check};
+use super::{Claimed, Cursor, Ended, Entry, List, Queues, Rules, Status, check, follow};
 use crate::Error;
 
 /// Most answers that one transaction takes, and most bytes of results.
@@ -71,7 +71,7 @@ impl<D: Tables> Queues for Port<D> {
         let mut turnstile = lane.enter(&rules.settings).await;
         let clock = self.desk.clock();
         // As long as the pace as last seen allows nothing, a look is enough, and keeps nobody else waiting.
-        if max == 0 || turnstile.pacer().ready(clock.now()).is_err() {
+        if max == 0 || !turnstile.is_ready(clock) {
             let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
             if let Some(claimed) = turn::look(turnstile.pacer(), &header, clock) {
                 return Ok(claimed);
@@ -204,7 +204,7 @@ impl<D: Tables> Queues for Port<D> {
     fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error> {
         check::name(queue)?;
         let changes = self.desk.changes(queue);
-        self.tables.listen();
+        follow::start(&self.tables, &self.desk);
         Ok(changes)
     }
 }

@@ -4,6 +4,10 @@
 //! renumbered but a head that makes room. A key that goes to the tail has the same rank and age, any other a lower
 //! rank than age; so a first key in line whose rank is its age is also the one that waits longest.
 //!
+//! Each queue counts from a start of its own ([`Header::begin`]), so that an age names a row among all queues. The database
+//! then has one index to find it by and cannot choose another: what it guesses of a table that fills and empties within
+//! minutes is often wrong.
+//!
 //! `front`, `oldest`, `trimmed` and `next_due` are bounds, not values: nothing lies beyond them, but the first may lie
 //! further in. They save a search the entries of rows that are gone and that the database has not cleared away yet.
 
@@ -12,6 +16,9 @@ use syncline_core::queue::{Counts, Place, Settled};
 use syncline_core::time::Timestamp;
 
 use super::{Cursor, Entry, pace};
+
+/// How many ranks and ages a queue has: more than it lives to use.
+const NUMBERS_BITS: u32 = 40;
 
 /// What the keys of a queue share.
 #[derive(Debug, Clone)]
@@ -83,6 +90,14 @@ pub(crate) struct Leaver {
 impl Header {
     pub(crate) fn now(&self) -> Timestamp {
         timestamp(self.now_ms)
+    }
+
+    /// Gives a queue that was just made the numbers it counts with: a trillion, and those of no other queue.
+    pub(crate) fn begin(&mut self) {
+        if self.tail == 0 {
+            self.tail = i64::from(self.id) << NUMBERS_BITS;
+            (self.front, self.oldest, self.trimmed) = (self.tail, self.tail, self.tail);
+        }
     }
 
     /// The next rank or age behind all others.

@@ -1,5 +1,8 @@
 //! What a database must be able to do for queues: rows of one queue inside one transaction, and a few reads.
 
+use std::convert::Infallible;
+
+use super::desk::Desk;
 use super::row::{Header, Leaver, Retry, Row};
 use super::{Cursor, Entry, List};
 use crate::Error;
@@ -14,7 +17,7 @@ pub(crate) trait Work: Send + 'static {
 }
 
 /// The tables of all queues.
-pub(crate) trait Tables: Send + Sync + 'static {
+pub(crate) trait Tables: Clone + Send + Sync + 'static {
     /// Runs `work` in a transaction and returns what it brings once that is durable.
     fn change<W: Work>(&self, queue: &str, work: W) -> impl Future<Output = Result<W::Made, Error>> + Send;
 
@@ -36,10 +39,14 @@ pub(crate) trait Tables: Send + Sync + 'static {
     /// The names of all queues.
     fn names(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
 
-    /// Sees to it that the desk hears of changes that others make.
-    fn listen(&self);
+    /// How often each of these queues has changed, as far as it exists.
+    fn versions(&self, queues: Vec<String>)
+    -> impl Future<Output = Result<Vec<(String, i64)>, Error>> + Send;
 
-    /// Lets others hear of a change that was made here.
+    /// Passes what other processes announce on to the desk, until that fails. Where nothing is announced, for ever.
+    fn hear(&self, desk: &Desk) -> impl Future<Output = Result<Infallible, Error>> + Send;
+
+    /// Lets other processes hear of a change that was made here. A promise to nobody: they look, too.
     fn announce(&self, queue: &str);
 }
 
@@ -62,9 +69,13 @@ pub(crate) trait Table: Send {
     fn line(&mut self, from: i64, limit: usize)
     -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
-    /// Those that wait longest, by age. None has an age below `from`.
-    fn ages(&mut self, from: i64, limit: usize)
-    -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
+    /// Those that wait longest, by age. None has an age below `from`, nor above `to`.
+    fn ages(
+        &mut self,
+        from: i64,
+        to: i64,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
     /// The rows in line of these ages, in no order.
     fn aged(&mut self, ages: &[i64]) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;

@@ -82,7 +82,7 @@ impl Work for Settle {
         // In the order they began, so that those not made after all are in line as they were.
         answers.sort_unstable_by_key(|(call, _)| *call);
         let mut turn = Turn::open(table, &mut paced).await?;
-        let seen = turn.clock.seen(turn.pacer.settings(), turn.header.now());
+        let seen = turn.clock.seen(turn.header.now());
         for (call, answer) in &answers {
             turn.pacer.end(seen, *call, answer.signal(), rand::random());
         }
@@ -111,24 +111,24 @@ impl Work for Renew {
 /// What a look at the header alone can tell a worker: `None` if it should claim.
 pub(crate) fn look(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> Option<Claimed> {
     let (read, _) = pace::decode(&header.pace)?;
-    pacer.adopt(clock.seen(pacer.settings(), header.now()), Some(read));
+    pacer.adopt(clock.seen(header.now()), Some(read));
     let now = clock.now();
     let lost = pacer.next_loss_at().is_some_and(|at| at <= now);
     let due = header.next_due.is_some_and(|due| due <= header.now_ms);
-    let startable = (header.waiting > 0 || due) && pacer.ready(now).is_ok();
+    let startable = (header.waiting > 0 || due) && pacer.ready(clock.asking(pacer)).is_ok();
     (!lost && !startable).then(|| rest(pacer, header, clock, false))
 }
 
 /// The queue for people to look at.
 pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> Status {
     let unreadable = if let Some((read, _)) = pace::decode(&header.pace) {
-        pacer.adopt(clock.seen(pacer.settings(), header.now()), Some(read));
+        pacer.adopt(clock.seen(header.now()), Some(read));
         false
     } else {
         true
     };
     let now = clock.now();
-    let wait = pacer.ready(now).err();
+    let wait = pacer.ready(clock.asking(pacer)).err();
     let next_call_at = match wait {
         _ if header.waiting == 0 || unreadable => None,
         None => Some(now),
@@ -152,8 +152,11 @@ pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) ->
 /// When to claim again, for one that could not take more than it did.
 fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Claimed {
     let now = clock.now();
-    let wait =
-        if header.waiting == 0 { Ok(()) } else { pacer.ready(now).map_err(|wait| (wait.until, wait.why)) };
+    let wait = if header.waiting == 0 {
+        Ok(())
+    } else {
+        pacer.ready(clock.asking(pacer)).map_err(|wait| (wait.until, wait.why))
+    };
     let at_once = (more && wait.is_ok() && header.waiting > 0).then_some(now);
     let due = header.next_due.map(|due| clock.translate(due, header.now_ms));
     let times = [wait.err().map(|(until, _)| until), pacer.next_loss_at(), due, at_once];
@@ -176,7 +179,7 @@ impl<'a, T: Table> Turn<'a, T> {
         let (read, ages) = read.map_or((None, Vec::new()), |(read, ages)| (Some(read), ages));
         let calls = read.iter().flat_map(|pace| pace.calls.iter().map(|call| call.id));
         let ages = calls.zip(ages).collect();
-        pacer.adopt(clock.seen(pacer.settings(), header.now()), read);
+        pacer.adopt(clock.seen(header.now()), read);
         let mut turn = Self { table, pacer, clock, limits, header, ages, touched: false };
         if !readable {
             turn.recover().await?;
@@ -242,7 +245,7 @@ impl<'a, T: Table> Turn<'a, T> {
         let most = max.min(usize::try_from(self.header.waiting).unwrap_or(0));
         let mut permits: Vec<Permit> = Vec::new();
         while permits.len() < most {
-            let Ok(permit) = self.pacer.start(self.clock.now()) else { break };
+            let Ok(permit) = self.pacer.start(self.clock.asking(self.pacer)) else { break };
             permits.push(permit);
         }
         if permits.is_empty() {

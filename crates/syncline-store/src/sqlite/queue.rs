@@ -2,12 +2,18 @@
 //!
 //! Many rows go in as one JSON array, so that a batch is a handful of statements whatever its size.
 
+#[cfg(test)]
+mod plans;
+
+use std::convert::Infallible;
+
 use serde::Serialize;
 use sqlx::sqlite::SqliteConnection;
 
 use super::Engine;
 use crate::Error;
 use crate::clock::SteadyClock;
+use crate::queue::desk::Desk;
 use crate::queue::row::{
     At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
 };
@@ -31,8 +37,8 @@ const FIND: &str = concat!(
 const AGED: &str = concat!(
     "SELECT ",
     row_columns!("k."),
-    " FROM json_each($2) AS asked CROSS JOIN queue_keys AS k \
-     WHERE k.queue_id = $1 AND k.place = 0 AND k.since = asked.value"
+    " FROM json_each($1) AS asked CROSS JOIN queue_keys AS k \
+     WHERE k.place = 0 AND k.since = asked.value"
 );
 const LINE: &str = concat!(
     "SELECT ",
@@ -42,7 +48,7 @@ const LINE: &str = concat!(
 const AGES: &str = concat!(
     "SELECT ",
     row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND since >= $2 AND call IS NULL ORDER BY since LIMIT $3"
+    " FROM queue_keys WHERE place = 0 AND since BETWEEN $1 AND $2 AND call IS NULL ORDER BY since LIMIT $3"
 );
 const RUNNING: &str = concat!(
     "SELECT ",
@@ -52,7 +58,7 @@ const RUNNING: &str = concat!(
 const RETRIES: &str = concat!(
     "SELECT ",
     row_columns!(""),
-    ", due FROM queue_keys WHERE queue_id = $1 AND place = 1 ORDER BY due, rank LIMIT $2"
+    ", due FROM queue_keys WHERE queue_id = $1 AND due > 0 ORDER BY due, rank LIMIT $2"
 );
 const DEAD: &str = concat!(
     "SELECT ",
@@ -67,13 +73,13 @@ const PUT: &str = "INSERT INTO queue_keys \
      ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
      call = excluded.call, attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
      due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
-const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $3 \
-     FROM (SELECT value ->> 0 AS since, value ->> 1 AS call FROM json_each($2)) AS begun \
-     WHERE queue_id = $1 AND place = 0 AND queue_keys.since = begun.since";
+const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $2 \
+     FROM (SELECT value ->> 0 AS since, value ->> 1 AS call FROM json_each($1)) AS begun \
+     WHERE place = 0 AND queue_keys.since = begun.since";
 const REPLACE: &str = "UPDATE queue_keys SET place = left.value ->> 1, rank = left.value ->> 2, \
      since = left.value ->> 3, call = NULL, attempts = left.value ->> 4, priority = left.value ->> 5, again = 0, \
-     due = left.value ->> 6, reason = left.value ->> 7, result = left.value ->> 8, changed_at = $3 \
-     FROM json_each($2) AS left WHERE queue_id = $1 AND place = 0 AND since = left.value ->> 0";
+     due = left.value ->> 6, reason = left.value ->> 7, result = left.value ->> 8, changed_at = $2 \
+     FROM json_each($1) AS left WHERE place = 0 AND since = left.value ->> 0";
 const DELETE: &str =
     "DELETE FROM queue_keys WHERE queue_id = $1 AND key IN (SELECT value FROM json_each($2))";
 /// The rank up to which results go, and how many of which kind those are.
@@ -94,6 +100,9 @@ const ENTRY: &str = concat!(
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
     ($which:literal, $order:literal) => {
+        list!("queue_keys", $which, $order)
+    };
+    ($from:literal, $which:literal, $order:literal) => {
         concat!(
             "SELECT ",
             entry_columns!(),
@@ -101,7 +110,9 @@ macro_rules! list {
             $order,
             " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
             $order,
-            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
+            ") AS number FROM (SELECT found.* FROM ",
+            $from,
+            " AS found WHERE queue_id = $1 AND ",
             $which,
             " ORDER BY ",
             $order,
@@ -110,11 +121,16 @@ macro_rules! list {
         )
     };
 }
-const LIST_RUNNING: &str =
-    list!("place = 0 AND call > $4 AND since IN (SELECT value FROM json_each($5))", "call");
+const LIST_RUNNING: &str = list!(
+    "json_each($5) AS asked CROSS JOIN queue_keys",
+    "place = 0 AND since = asked.value AND call > $4",
+    "call"
+);
 const LIST_WAITING: &str = list!("place = 0 AND call IS NULL AND rank > $4", "rank");
-const LIST_RETRYING: &str = list!("place = 1 AND (due, rank) > ($4, $5)", "due, rank");
+const LIST_RETRYING: &str = list!("due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
 const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
+
+const VERSIONS: &str = "SELECT name, changes FROM queues WHERE name IN (SELECT value FROM json_each($1))";
 
 /// The tables of queues on SQLite.
 #[derive(Debug, Clone)]
@@ -176,7 +192,14 @@ impl Tables for SqliteQueues {
         self.engine.read(|connection| Box::pin(names.fetch_all(connection))).await
     }
 
-    fn listen(&self) {}
+    async fn versions(&self, queues: Vec<String>) -> Result<Vec<(String, i64)>, Error> {
+        let versions = sqlx::query_as(VERSIONS).bind(json(&queues));
+        self.engine.read(|connection| Box::pin(versions.fetch_all(connection))).await
+    }
+
+    async fn hear(&self, _desk: &Desk) -> Result<Infallible, Error> {
+        std::future::pending().await
+    }
 
     fn announce(&self, _queue: &str) {}
 }
@@ -201,7 +224,7 @@ impl Table for Rows<'_> {
     type Error = sqlx::Error;
 
     async fn open(&mut self) -> sqlx::Result<Header> {
-        let header = match self.header().await? {
+        let mut header = match self.header().await? {
             Some(header) => header,
             None => {
                 let create = sqlx::query(CREATE).bind(&self.queue).bind(Header::empty().pace);
@@ -209,6 +232,7 @@ impl Table for Rows<'_> {
                 self.header().await?.ok_or_else(|| sqlx::Error::Configuration(TOO_MANY.into()))?
             }
         };
+        header.begin();
         (self.id, self.now_ms) = (header.id, header.now_ms);
         Ok(header)
     }
@@ -244,13 +268,13 @@ impl Table for Rows<'_> {
         line.fetch_all(&mut *self.connection).await
     }
 
-    async fn ages(&mut self, from: i64, limit: usize) -> sqlx::Result<Vec<Row>> {
-        let ages = sqlx::query_as(AGES).bind(self.id).bind(from).bind(limit as i64);
+    async fn ages(&mut self, from: i64, to: i64, limit: usize) -> sqlx::Result<Vec<Row>> {
+        let ages = sqlx::query_as(AGES).bind(from).bind(to).bind(limit as i64);
         ages.fetch_all(&mut *self.connection).await
     }
 
     async fn aged(&mut self, ages: &[i64]) -> sqlx::Result<Vec<Row>> {
-        sqlx::query_as(AGED).bind(self.id).bind(json(ages)).fetch_all(&mut *self.connection).await
+        sqlx::query_as(AGED).bind(json(ages)).fetch_all(&mut *self.connection).await
     }
 
     async fn running(&mut self) -> sqlx::Result<Vec<Row>> {
@@ -275,7 +299,7 @@ impl Table for Rows<'_> {
     }
 
     async fn start(&mut self, calls: &[(i64, i64)]) -> sqlx::Result<()> {
-        let start = sqlx::query(START).bind(self.id).bind(json(calls)).bind(self.now_ms);
+        let start = sqlx::query(START).bind(json(calls)).bind(self.now_ms);
         start.execute(&mut *self.connection).await.map(drop)
     }
 
@@ -287,7 +311,7 @@ impl Table for Rows<'_> {
                 (since, row.at.number(), rank, age, attempts, priority, due, reason, result)
             })
             .collect();
-        let replace = sqlx::query(REPLACE).bind(self.id).bind(json(&rows)).bind(self.now_ms);
+        let replace = sqlx::query(REPLACE).bind(json(&rows)).bind(self.now_ms);
         replace.execute(&mut *self.connection).await.map(drop)
     }
 

@@ -1,0 +1,98 @@
+//! Calling other processes: `NOTIFY` and `LISTEN`.
+//!
+//! A call is made after its change is committed, outside its transaction: committing with a `NOTIFY` in it waits for every
+//! other such commit in the whole cluster. While one call is on its way, those that come after it gather and go
+//! together. What a crash swallows is found by looking.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sqlx::pool::PoolOptions;
+use sqlx::postgres::PgListener;
+
+use super::super::{CONNECT_MAX, Engine};
+use crate::Error;
+use crate::queue::desk::Desk;
+
+const CHANNEL: &str = "syncline_queue";
+/// The payload is who calls, so that nobody wakes itself, and the queue.
+const CALL: &str = "SELECT pg_notify('syncline_queue', $1 || ' ' || queue) FROM unnest($2::text[]) AS queue";
+
+/// What is to be announced. Clones share it.
+#[derive(Debug, Clone)]
+pub(in crate::postgres) struct Caller {
+    /// This process, among those that call.
+    name: Arc<str>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queues: HashSet<String>,
+    /// Somebody is announcing and will take these along.
+    under_way: bool,
+}
+
+impl Caller {
+    pub(in crate::postgres) fn new() -> Self {
+        Self { name: format!("{:016x}", rand::random::<u64>()).into(), waiting: Arc::default() }
+    }
+
+    /// Lets other processes hear that `queue` has changed, soon.
+    pub(super) fn announce(&self, engine: &Engine, queue: &str) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.queues.insert(queue.to_owned());
+        if !mem::replace(&mut waiting.under_way, true) {
+            let (caller, engine) = (self.clone(), engine.clone());
+            tokio::spawn(async move {
+                while let Some(queues) = caller.take() {
+                    if let Err(error) = caller.call(&engine, queues).await {
+                        tracing::debug!(%error, "a change of a queue was not announced");
+                    }
+                }
+            });
+        }
+    }
+
+    /// What is to be announced now; `None` if nothing is, and nobody announces any more then.
+    fn take(&self) -> Option<Vec<String>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.under_way = !waiting.queues.is_empty();
+        waiting.under_way.then(|| mem::take(&mut waiting.queues).into_iter().collect())
+    }
+
+    async fn call(&self, engine: &Engine, queues: Vec<String>) -> Result<(), Error> {
+        let mut session = engine.statement().await?;
+        session.execute(engine.query(CALL).bind(self.name.to_string()).bind(queues)).await?;
+        session.commit().await
+    }
+
+    /// Passes on what others announce until the connection is lost. Behind a pooler nothing can be heard.
+    pub(super) async fn hear(&self, engine: &Engine, desk: &Desk) -> Result<Infallible, Error> {
+        if engine.pooled {
+            return std::future::pending().await;
+        }
+        // A connection of its own: it is never given back.
+        let options = engine.pool.connect_options().as_ref().clone();
+        let pool =
+            PoolOptions::new().max_connections(1).acquire_timeout(CONNECT_MAX).connect_lazy_with(options);
+        let mut listener = PgListener::connect_with(&pool).await.map_err(engine.failed())?;
+        listener.listen(CHANNEL).await.map_err(engine.failed())?;
+        desk.set_hears(true);
+        desk.all_changed();
+        loop {
+            let Some(notification) = listener.try_recv().await.map_err(engine.failed())? else {
+                // The connection was lost and made anew; who knows what was said meanwhile.
+                desk.all_changed();
+                continue;
+            };
+            match notification.payload().split_once(' ') {
+                Some((caller, _)) if caller == &*self.name => {}
+                Some((_, queue)) => desk.changed(queue),
+                None => desk.all_changed(),
+            }
+        }
+    }
+}

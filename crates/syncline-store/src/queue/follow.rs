@@ -1,0 +1,60 @@
+//! Hearing of what other processes do to a queue.
+//!
+//! Where the database can call, it does ([`Tables::hear`]); a look at the headers of the queues that somebody watches is
+//! the net below that, and the only way where it cannot. The task ends when nobody watches any more or the store is
+//! closed, so it keeps nothing open that nobody wants.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::desk::Desk;
+use super::table::Tables;
+use crate::Error;
+
+/// How often the headers are looked at where nobody calls.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often they are where the database calls, in case a call was lost.
+const LOOK_EVERY_WHILE_HEARING: Duration = Duration::from_secs(5);
+/// How long after it was lost the way to be called is tried again.
+const HEAR_AGAIN: Duration = Duration::from_secs(5);
+
+/// Starts to follow what is watched, unless somebody does.
+pub(crate) fn start<D: Tables>(tables: &D, desk: &Desk) {
+    if desk.begin_following() {
+        let (tables, desk) = (tables.clone(), desk.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = look(&tables, &desk) => {}
+                () = hear(&tables, &desk) => {}
+            }
+        });
+    }
+}
+
+async fn look<D: Tables>(tables: &D, desk: &Desk) {
+    let mut known: HashMap<String, i64> = HashMap::new();
+    while let Some(watched) = desk.watched_or_stop() {
+        match tables.versions(watched).await {
+            Ok(versions) => {
+                for (queue, version) in versions {
+                    // The first look counts as news: who watches may have missed what came before it.
+                    if known.insert(queue.clone(), version) != Some(version) {
+                        desk.changed(&queue);
+                    }
+                }
+            }
+            Err(Error::Closed { .. }) => return desk.stop_following(),
+            Err(error) => tracing::debug!(%error, "cannot look at the queues"),
+        }
+        tokio::time::sleep(if desk.hears() { LOOK_EVERY_WHILE_HEARING } else { LOOK_EVERY }).await;
+    }
+}
+
+async fn hear<D: Tables>(tables: &D, desk: &Desk) {
+    loop {
+        let Err(error) = tables.hear(desk).await;
+        desk.set_hears(false);
+        tracing::debug!(%error, "the database does not call; looking instead");
+        tokio::time::sleep(HEAR_AGAIN).await;
+    }
+}
