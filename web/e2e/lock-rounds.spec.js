@@ -58,27 +58,26 @@ class Cohort {
     const { server, project, draw } = this.facts;
     while (this.tabs.size < TABS) await this.open();
     const seen = server.writes.length;
-    const { tab } = await server.until(
+    const { tab, leaseId } = await server.until(
       (writes) => writes.slice(seen).find((write) => write.project === project && this.tabs.has(write.tab)),
       PATIENCE_MS,
       `a holder of ${project}`,
     );
     const victim = /** @type {any} */ (this.tabs.get(tab));
     const fault = FAULTS[draw(FAULTS.length)];
+    const how = `${fault}${victim.deaf ? ", deaf" : ""}`;
     const heal = await this.#harm(tab, victim, fault);
-    const how = `${fault}${victim.deaf ? ", deaf" : ""}, ${victim.mechanism}`;
-    const what = `a successor of ${tab} (${how}), seed ${SEED}`;
-    const next = await server.until((writes) => this.#successor(writes.slice(seen), tab), PATIENCE_MS, what);
-    const before = next.last;
-    this.takeovers.push({ fault: victim.deaf ? `${fault}, deaf` : fault, ms: next.first.at - before.at });
+    const what = `a successor of ${tab} (${how}, ${victim.mechanism}), seed ${SEED}`;
+    const next = await server.until((writes) => this.#successor(writes.slice(seen), leaseId), PATIENCE_MS, what);
+    this.takeovers.push({ fault: how, ms: next.first.at - next.last.at });
     await heal();
   }
 
-  /** The first write by another tab after the last one of `tab`, with that last one. */
-  #successor(/** @type {import("./support/lock-server.js").Write[]} */ writes, /** @type {string} */ tab) {
+  /** The first write under another lease after the last one under `leaseId`, with that last one. */
+  #successor(/** @type {import("./support/lock-server.js").Write[]} */ writes, /** @type {string} */ leaseId) {
     const mine = writes.filter((write) => write.project === this.facts.project);
-    const at = mine.findLastIndex((write) => write.tab === tab);
-    const first = mine.slice(at + 1)[0];
+    const at = mine.findLastIndex((write) => write.leaseId === leaseId);
+    const first = mine[at + 1];
     return first === undefined ? undefined : { first, last: mine[at] };
   }
 

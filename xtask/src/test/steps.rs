@@ -39,7 +39,7 @@ pub(super) fn perform(workspace: &Workspace, step: Step) -> Result<Done> {
             plain(command::stream(&mut workspace.npm(&workspace.web(), ["run", "--silent", "check"])))
         }
         Step::Scripts => scripts(workspace),
-        Step::Browser => browser(workspace),
+        Step::Browser => browser(workspace, &[], &[]),
     };
     ran.map(Done::Ran)
 }
@@ -148,12 +148,14 @@ fn scripts(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally { count: Some(settle(&run, status, counted)?), ..Tally::default() })
 }
 
-fn browser(workspace: &Workspace) -> Result<Tally> {
+/// The product in Chromium: all of it, or only the given files.
+pub(crate) fn browser(workspace: &Workspace, only: &[&str], environment: &[(&str, String)]) -> Result<Tally> {
     let report = workspace.notes().join("playwright.json");
     files::forget(&report)?;
     let runner = workspace.web().join("node_modules/@playwright/test/cli.js");
     let mut run = workspace.node(&workspace.web(), [runner.as_path(), Path::new("test")]);
-    run.arg("--reporter=list,json");
+    run.arg("--reporter=list,json").args(only);
+    run.envs(environment.iter().map(|(name, value)| (name, value)));
     run.env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
     run.env("SYNCLINE_BIN", workspace.binary("debug", "syncline"));
     run.env("CHROMIUM_PATH", setup::chromium().context("there is no Chromium on this machine")?);
