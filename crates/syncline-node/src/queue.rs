@@ -163,6 +163,9 @@ impl Queues {
     /// Puts keys into a queue.
     pub async fn enqueue(&self, name: &str, kind: Kind, keys: &[String]) -> Result<Enqueued, Error> {
         let line = self.line(name)?;
+        if keys.is_empty() {
+            return Ok(Enqueued::default());
+        }
         let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.store.enqueue(name, &line.rules, kind, &checked).await?)
     }

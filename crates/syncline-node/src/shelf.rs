@@ -113,17 +113,16 @@ impl Shelf {
                 Err(invalid) => scanned.refused.push(RefusedScan::new(input, invalid)),
             }
         }
-        let added = self.0.shelve(&isbns).await?;
-        let (new, known): (Vec<_>, Vec<_>) = isbns.iter().zip(&added).partition(|(_, added)| **added);
-        let keys =
-            |isbns: Vec<(&Isbn13, &bool)>| isbns.iter().map(|(isbn, _)| isbn.to_string()).collect::<Vec<_>>();
-        // A book that was removed, or never found, may have a result from then.
-        self.0.queues.enqueue(presets::SCANNER.name, Kind::Again, &keys(new)).await?;
-        self.0.queues.enqueue(presets::SCANNER.name, Kind::New, &keys(known)).await?;
-        for (isbn, added) in isbns.iter().zip(added) {
+        let mut wanted = Vec::new();
+        for (isbn, added) in isbns.iter().zip(self.0.shelve(&isbns).await?) {
             let state = if added { "searching" } else { self.0.state(*isbn).await? };
+            // A book that was removed, or never found, may have a result from then; one that was given up is wanted again.
+            if added || (state == "searching" && !self.0.is_in_line(presets::SCANNER.name, *isbn).await?) {
+                wanted.push(isbn.to_string());
+            }
             scanned.scans.push(Scan { isbn: isbn.to_string(), state });
         }
+        self.0.queues.enqueue(presets::SCANNER.name, Kind::Again, &wanted).await?;
         Ok(scanned)
     }
 
@@ -176,6 +175,11 @@ impl Shelf {
 }
 
 impl Inner {
+    async fn is_in_line(&self, queue: &str, isbn: Isbn13) -> Result<bool, Error> {
+        let place = self.queues.entry(queue, &isbn.to_string()).await?.map(|entry| entry.place);
+        Ok(matches!(place, Some(Place::Waiting | Place::Running { .. } | Place::Retrying { .. })))
+    }
+
     /// Whether a key is neither in line nor on the dead list, where people look after it.
     async fn is_idle(&self, queue: &str, key: &str) -> Result<bool, Error> {
         let place = self.queues.entry(queue, key).await?.map(|entry| entry.place);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::{HeaderName, Method};
 use syncline_core::queue::{CONCURRENCY_MAX, SPAN_MAX, Settings, presets};
+use syncline_store::queue::RESULT_MAX_BYTES;
 
 use super::jobs;
 use super::reader::{Found, Section};
@@ -20,9 +21,8 @@ const QUEUES_MAX: usize = 64;
 /// Longest name: it is part of rows, labels and addresses.
 const NAME_MAX_BYTES: usize = 64;
 
-/// Largest answer kept as a result, unless said otherwise and at most.
+/// Largest answer kept as a result, unless said otherwise; at most it is what the store keeps.
 const RESULT_BYTES: u64 = 64 * 1024;
-const RESULT_MAX_BYTES: u64 = 1024 * 1024;
 
 /// Most attempts at one key.
 const ATTEMPTS_MAX: u64 = 1_000;
@@ -223,7 +223,8 @@ fn api(section: &Section<'_>) -> Option<Api> {
     let success = if success.is_empty() { vec![Statuses::OK] } else { success };
     let failure_attempts = section.integer("failure_attempts", 1..=ATTEMPTS_MAX);
     let failure_attempts = failure_attempts.map_or(FAILURE_ATTEMPTS, |attempts| attempts as u32);
-    let result_bytes = section.integer("result_max_bytes", 1..=RESULT_MAX_BYTES).unwrap_or(RESULT_BYTES);
+    let result_bytes =
+        section.integer("result_max_bytes", 1..=RESULT_MAX_BYTES as u64).unwrap_or(RESULT_BYTES);
     let (url, method) = (url?, method?);
     if !url.has_key() && !body.as_ref().is_some_and(|(body, _)| template::has_key(body)) {
         let what = "the key has no place: write {key} into the address or the body";

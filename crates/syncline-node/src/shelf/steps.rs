@@ -196,7 +196,9 @@ impl Work for Scanner {
 impl Scanner {
     async fn look_up(&self, isbn: Isbn13) -> Result<Option<Book>, Stuck> {
         // A key that came by another way than a scan is one now.
-        self.0.shelve(&[isbn]).await?;
+        if self.0.store.book(&isbn.to_string()).await.map_err(queue::Error::from)?.is_none() {
+            self.0.shelve(&[isbn]).await?;
+        }
         let key = Search::of_isbn(isbn).key();
         let result = self.0.result_of(presets::NDL_SEARCH.name, &key, Kind::Priority).await?;
         let result: SearchResult = serde_json::from_str(&result)

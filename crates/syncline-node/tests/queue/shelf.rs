@@ -231,3 +231,26 @@ async fn bk_01_a_scan_is_kept_while_the_library_is_away_and_leaves_only_when_it_
     }
     world.node.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_01_scanning_a_book_again_that_was_given_up_looks_for_it_again() {
+    let api = Api::start(|path, before| match (path.starts_with("/api/sru"), before) {
+        (true, 0..3) => Said::new(500, "broken"),
+        (true, _) => Said::new(200, &sru("9784000000017", None)),
+        _ => Said::new(404, ""),
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let lines = "[[queues]]\nname = \"scanner\"\nmax_attempts = 1\n\
+         [[queues]]\nname = \"fetchNdlSearch\"\ninterval_ms = 1\nretry_delay_ms = 20\n";
+    let world = World::start(folder.path(), None, lines, &environment(&api)).await;
+    world.post("/api/shelf/scan", &json!({ "isbn": "9784000000017" })).await;
+    let dead = world.ended("scanner", "9784000000017").await;
+    assert_eq!(dead["state"], "dead");
+    assert!(dead["reason"].as_str().unwrap().contains("status 500"), "{dead}");
+    assert_eq!(books(&world).await[0]["state"], "searching");
+    let scanned = world.post("/api/shelf/scan", &json!({ "isbn": "9784000000017" })).await;
+    assert_eq!(scanned["scans"][0]["state"], "searching");
+    assert_eq!(settled(&world).await[0]["title"], "A book");
+    world.node.stop().await;
+}
