@@ -230,7 +230,7 @@ fn explore(start: World) -> Result<usize, (String, Vec<Action>)> {
 #[test]
 fn lk_23_one_certain_holder_growing_tokens_and_no_stale_write() {
     let deep = std::env::var_os("SYNCLINE_ROUNDS").is_some();
-    let (ticks, questions) = if deep { (6, 5) } else { (4, 3) };
+    let (ticks, questions) = if deep { (6, 3) } else { (4, 3) };
     match explore(World::new(Bug::None, ticks, questions)) {
         Ok(states) => println!("{CLIENTS} clients, {questions} questions, {ticks} ticks: {states} states"),
         Err((what, trace)) => panic!("{what}\n{trace:?}"),

@@ -144,8 +144,9 @@ impl World {
         (0..self.tabs.len()).any(|index| self.believes(index))
     }
 
+    /// For how long somebody has waited in vain, while that is bounded.
     pub(crate) fn vacant_ms(&self) -> u64 {
-        self.vacant_since_ms.map_or(0, |since| self.mono_ms - since)
+        self.vacant_since_ms.filter(|_| self.calm).map_or(0, |since| self.mono_ms - since)
     }
 
     /// Everything that can happen next.
@@ -226,7 +227,7 @@ impl World {
         if holders.len() > 1 && !self.clocks_deceive {
             return Err(format!("tabs {holders:?} hold the lock at once"));
         }
-        if self.calm && self.vacant_ms() > VACANT_MAX_MS {
+        if self.vacant_ms() > VACANT_MAX_MS {
             return Err(format!("nobody took over for {} ms", self.vacant_ms()));
         }
         Ok(())
