@@ -218,7 +218,13 @@ impl Drop for Contender {
 
 /// A contender: asks, writes while its lease is certain, gives back, and so on until it is killed.
 async fn contend(url: &str) {
-    let store = Store::open(url).await.unwrap();
+    // One that is frozen in the middle of a write keeps the file from being opened, too.
+    let store = loop {
+        match Store::open(url).await {
+            Ok(store) => break store,
+            Err(error) => assert!(error.retryable(), "{error}"),
+        }
+    };
     let locks = store.locks();
     let name = Name::new("project").unwrap();
     let mut stream = TcpStream::connect(env::var(RESOURCE).unwrap()).unwrap();
