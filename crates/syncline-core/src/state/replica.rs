@@ -96,6 +96,8 @@ pub struct Replica {
     /// Keys to look at again, and when.
     verify: BTreeSet<String>,
     verify_at: Option<Timestamp>,
+    /// Keys of the index that lack something, to be written when all is loaded.
+    later: BTreeSet<String>,
     /// Keys of entities that were just removed.
     trash: BTreeSet<String>,
     sweep: sweep::Sweep,
@@ -162,6 +164,7 @@ impl Replica {
             moving: Vec::new(),
             verify: BTreeSet::new(),
             verify_at: None,
+            later: BTreeSet::new(),
             trash: BTreeSet::new(),
             sweep: sweep::Sweep::default(),
             marks: BTreeSet::new(),
@@ -333,6 +336,7 @@ impl Replica {
             return;
         }
         self.phase = Phase::Ready;
+        self.dirty.append(&mut self.later);
         let mut ids: BTreeSet<String> = self.index.ids().map(str::to_owned).collect();
         ids.extend(self.shown.keys().cloned());
         ids.iter().for_each(|id| self.show(id));

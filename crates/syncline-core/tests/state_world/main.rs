@@ -52,7 +52,7 @@ fn st_20_the_plain_algorithm_loses_updates() {
 
 const SEEDS: u64 = 60;
 
-fn storm(name: &str, faults: Faults) {
+fn storm(name: &str, faults: Faults) -> String {
     let tallies = check(name, SEEDS, |seed| fate::storm(seed, &faults, None));
     let total = tallies.iter().fold([0; 6], |mut sum, tally| {
         sum.iter_mut().zip(tally).for_each(|(sum, count)| *sum += count);
@@ -60,58 +60,70 @@ fn storm(name: &str, faults: Faults) {
     });
     let [ops, writes, repairs, crashes, refusals, lost] = total;
     assert!(ops > 10 * tallies.len() as u64 && writes > ops / 10 && repairs > 0, "{total:?}");
-    println!(
+    format!(
         "{name}: {} schedules, {ops} operations, {writes} writes, {repairs} dropped updates written again, \
          {crashes} crashes, {refusals} refused writes, {lost} events and messages lost, doubled or late",
         tallies.len()
-    );
+    )
 }
 
 #[test]
 fn st_20_nothing_is_lost_in_a_storm_with_crashes() {
-    storm("st_20_nothing_is_lost_in_a_storm_with_crashes", Faults { crashes: true, ..Faults::default() });
+    let told =
+        storm("st_20_nothing_is_lost_in_a_storm_with_crashes", Faults { crashes: true, ..Faults::default() });
+    println!("{told}");
 }
 
 #[test]
 fn st_05_a_crash_within_a_write_leaves_nothing_listed_that_is_not_stored() {
-    storm(
+    let told = storm(
         "st_05_a_crash_within_a_write_leaves_nothing_listed_that_is_not_stored",
         Faults { crashes: true, torn: true, ..Faults::default() },
     );
+    println!("{told}");
 }
 
 #[test]
 fn st_20_nothing_is_lost_beside_writers_that_know_only_ids() {
-    storm(
+    let told = storm(
         "st_20_nothing_is_lost_beside_writers_that_know_only_ids",
         Faults { plain: true, ..Faults::default() },
     );
+    println!("{told}");
 }
 
 #[test]
 fn st_13_lost_doubled_and_late_messages_and_events_end_in_the_stored_truth() {
-    storm(
+    let told = storm(
         "st_13_lost_doubled_and_late_messages_and_events_end_in_the_stored_truth",
         Faults { unreliable: true, ..Faults::default() },
     );
+    println!("{told}");
 }
 
 #[test]
 fn st_11_a_full_storage_loses_nothing_but_what_it_refused() {
-    storm(
+    let told = storm(
         "st_11_a_full_storage_loses_nothing_but_what_it_refused",
         Faults { quota: true, ..Faults::default() },
     );
+    println!("{told}");
 }
 
 #[test]
 fn st_23_clocks_that_jump_lose_nothing() {
-    storm("st_23_clocks_that_jump_lose_nothing", Faults { jumps: true, crashes: true, ..Faults::default() });
+    let told = storm(
+        "st_23_clocks_that_jump_lose_nothing",
+        Faults { jumps: true, crashes: true, ..Faults::default() },
+    );
+    println!("{told}");
 }
 
 #[test]
 fn st_22_layouts_change_while_everybody_writes() {
-    storm("st_22_layouts_change_while_everybody_writes", Faults { layouts: true, ..Faults::default() });
+    let told =
+        storm("st_22_layouts_change_while_everybody_writes", Faults { layouts: true, ..Faults::default() });
+    println!("{told}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::ledger;
 use super::party::{Fate, Wish};
-use super::world::{Bug, World};
+use super::world::{Bug, Step, World};
 
 /// What was tried.
 #[derive(Debug, Default)]
@@ -91,12 +91,19 @@ fn cases() -> Vec<[Wish; 3]> {
 /// Context n wishes the n-th of each case's wishes.
 pub(crate) fn contexts(count: usize, crash: bool, prompt: bool, bug: Option<Bug>) -> Tried {
     let mut sum = Tried::default();
-    // Three contexts have a hundred times the orders of two.
-    let cases = cases().into_iter().take(if count > 2 { 1 } else { usize::MAX });
+    // Changes heard of later, and a third context, have many times the orders.
+    let cases = cases().into_iter().take(match count {
+        2 if prompt => usize::MAX,
+        2 => 3,
+        _ => 1,
+    });
     for wishes in cases {
         let mut world = settled(count, bug);
         world.prompt = prompt;
         world.wishes = wishes.into_iter().take(count).map(|wish| vec![wish]).collect();
+        if count > 2 {
+            (0..count).for_each(|at| world.take(Step::Wish(at)));
+        }
         let tried = judged(world, crash);
         sum.states += tried.states;
         sum.ends += tried.ends;

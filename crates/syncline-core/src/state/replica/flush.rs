@@ -141,11 +141,14 @@ impl Replica {
                 let (mut lacking, mut saying) = (BTreeSet::new(), BTreeSet::new());
                 for (key, text) in found.into_iter().filter(|(key, _)| asked.contains(key)) {
                     let lacks = self.absorb(&key, text.as_deref(), Source::Read);
-                    if lacks {
-                        lacking.insert(key)
+                    let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
+                    if lacks && index && self.phase == Phase::Loading {
+                        self.later.insert(key);
+                    } else if lacks {
+                        lacking.insert(key);
                     } else {
-                        saying.insert(key)
-                    };
+                        saying.insert(key);
+                    }
                 }
                 self.confirm(&saying, self.begun);
                 if !lacking.is_empty() && self.phase != Phase::Closed {

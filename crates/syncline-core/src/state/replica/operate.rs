@@ -15,6 +15,9 @@ use super::super::stamp::Stamp;
 use super::super::value::{Stored, Value, is_id};
 use super::{Held, Replica};
 
+/// Stands for all that a new layout needs, among the keys of an operation. No key of ours is called so.
+const MOVING: &str = "";
+
 /// What a caller asked for.
 #[derive(Debug, Clone)]
 pub(super) enum Request {
@@ -102,7 +105,10 @@ impl Replica {
             Err(error) => self.finish(op, Some(error)),
             Ok((keys, _)) if keys.is_empty() => self.finish(op, None),
             Ok((keys, undo)) => {
-                self.dirty.extend(keys.iter().cloned());
+                // Nothing of a new layout is to be looked at before it is written.
+                if self.moving.is_empty() {
+                    self.dirty.extend(keys.iter().cloned());
+                }
                 self.ops.push_back(Op { op, request, number: self.begun, keys, undo });
             }
         }
@@ -183,6 +189,8 @@ impl Replica {
             // The old index is known, so nobody has to search for these.
             self.sweep.suspect(layout.value_key(&id), self.now);
             self.touch(&id);
+            // The floor decides; shards follow for those who read them alone.
+            self.dirty.insert(layout.index_key(&id));
         }
         self.clean.clear();
         (BTreeSet::from([INDEX_KEY.to_owned()]), Undo::Floor(before, entries))
@@ -224,13 +232,16 @@ impl Replica {
         self.moving = entries.chunks(BATCH_MAX).map(<[_]>::to_vec).rev().collect();
         // An empty chunk last: the moment when all is written.
         self.moving.insert(0, Vec::new());
-        (BTreeSet::from([INDEX_KEY.to_owned()]), Undo::Layout(before, since))
+        (BTreeSet::from([MOVING.to_owned()]), Undo::Layout(before, since))
     }
 
     /// Everything lies where the new layout wants it: say so.
     pub(super) fn change_layout(&mut self) {
-        let target = self.ops.iter().rev().find_map(|op| match op.request {
-            Request::Layout(layout) => Some(layout),
+        let target = self.ops.iter_mut().find_map(|op| match op.request {
+            Request::Layout(layout) if op.keys.remove(MOVING) => {
+                op.keys.insert(INDEX_KEY.to_owned());
+                Some(layout)
+            }
             _ => None,
         });
         let Some(layout) = target else { return };
