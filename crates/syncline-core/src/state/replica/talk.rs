@@ -69,7 +69,7 @@ impl Replica {
             match said {
                 Said::Removed(Some(stamp)) => {
                     let stamp = self.clock.meet(stamp, self.wall);
-                    if self.index.join(&id, Entry { stamp, live: false }) && listed {
+                    if self.index.join(&id, Entry { stamp, live: false }) {
                         self.touch(&id);
                     }
                 }
