@@ -1,3 +1,5 @@
+//! The queue through its exports, as the scripts drive it.
+
 use super::*;
 
 const SETTINGS: [f64; 8] = [1.0, 100.0, 500.0, 3.0, 20_000.0, 5.0, 1_000.0, 1_000.0];
