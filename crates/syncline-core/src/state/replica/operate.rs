@@ -136,7 +136,7 @@ impl Replica {
         }
         let held = self.values.get(id).cloned();
         if listed && held.as_ref().is_some_and(|held| held.stored.value == value && held.pending == 0) {
-            return Ok((BTreeSet::new(), Undo::Nothing));
+            return Ok((self.unstored(id).into_iter().collect(), Undo::Nothing));
         }
         let (layout, stamp) = (self.index.layout(), self.clock.tick(self.wall));
         let entry = self.index.entry(id);
@@ -155,11 +155,19 @@ impl Replica {
         Ok((keys, Undo::Entities(vec![before])))
     }
 
+    /// The key of the index that lists `id`, if an operation waits for it.
+    fn unstored(&self, id: &str) -> Option<String> {
+        let key = self.index.layout().index_key(id);
+        self.ops.iter().any(|op| op.keys.contains(&key)).then_some(key)
+    }
+
     fn remove(&mut self, ids: &[String]) -> (BTreeSet<String>, Undo) {
         let layout = self.index.layout();
         let (mut keys, mut undo) = (BTreeSet::new(), Vec::new());
         for id in ids.iter().filter(|id| is_id(id)) {
             if !self.index.lists(id) {
+                // Removed by an operation that is not stored yet: then this one is not, either.
+                keys.extend(self.unstored(id));
                 continue;
             }
             let made = Entry { stamp: self.clock.tick(self.wall), live: false };
