@@ -175,7 +175,7 @@ impl Cluster {
         let mut command = self.programs.command("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
-        command.args(["-c", "max_connections=200", "-c", "shared_buffers=32MB"]);
+        command.args(["-c", "max_connections=600", "-c", "shared_buffers=32MB"]);
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let mut server = command.spawn().map_err(io("start the server"))?;
         loop {
