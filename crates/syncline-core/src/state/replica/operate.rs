@@ -279,6 +279,10 @@ impl Replica {
                         .filter(|before| before.wrote.is_some())
                         .map(|before| layout.value_key(&before.id)),
                 );
+                // One that found its work done waits for somebody else's write; reading the index tells it.
+                if op.keys.is_empty() {
+                    op.keys.insert(INDEX_KEY.to_owned());
+                }
             }
         }
     }
