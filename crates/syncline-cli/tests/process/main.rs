@@ -1,5 +1,6 @@
 //! The real program as a real process: started, asked, stopped, killed.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+#![allow(clippy::print_stdout, reason = "what was counted is told to whoever reads the run")]
 
 mod commands;
 mod configuration;
