@@ -4,7 +4,7 @@
 //! - [`process`]: processor time and memory of others, and of the machine, from `/proc`
 //! - [`peer`]: peers as processes, and the servers that they need
 //! - [`turns`]: contenders one after the other, round after round, and the median of each
-//! - [`write`]: the figures as `cargo xtask bench` wants them
+//! - [`write()`]: the figures as `cargo xtask bench` wants them
 //!
 //! What is measured, and what would be unfair, is said in each bench's README.
 

@@ -1,7 +1,7 @@
 //! Queues of keyed work, each with a pace that all nodes on one database keep together.
 //!
 //! [`Queues`] is what everybody else sees: keys go in, results come out, whichever node does the work. Behind it are the
-//! workers, one for each queue, and what they do for a key is a [`Work`]: a call to an API declared in the
+//! workers, one for each queue, and what they do for a key is a `Work`: a call to an API declared in the
 //! configuration, or a step of the bookshelf.
 //!
 //! - `queue/line.rs`: one queue of this node, and its status for people

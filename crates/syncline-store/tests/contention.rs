@@ -24,6 +24,8 @@ use syncline_store::lock::{Acquired, Request};
 const STORE: &str = "SYNCLINE_TEST_STORE";
 const RESOURCE: &str = "SYNCLINE_TEST_RESOURCE";
 const ROUNDS_DEFAULT: u64 = 24;
+/// After so many stops somebody must have been late, or the test does not test what it says.
+const LATE_BY_STOPS: u64 = 100;
 const CONTENDERS: usize = 3;
 /// Far longer than anything here takes; reaching it is a failure, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -138,7 +140,8 @@ fn torment(url: &str, test: &str) {
     );
     assert_eq!(seen.stale, 0);
     assert!(seen.grants >= rounds && seen.accepted >= rounds, "the run must have done something: {seen:?}");
-    assert!(stops == 0 || rounds < 12 || seen.refused > 0, "nobody was ever late: {seen:?}");
+    // A write comes late where the freeze fell between the look at the clock and the write: one stop in seven or so.
+    assert!(stops < LATE_BY_STOPS || seen.refused > 0, "nobody was ever late: {seen:?}");
 }
 
 /// One connection to the resource: lines of `pid token`, each answered with `ok` or `stale`.

@@ -1,3 +1,5 @@
+//! How indexes merge, whoever wrote them.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
