@@ -119,6 +119,8 @@ test("lk_12 the project is let go by hand and the other tab has it", async ({ pa
 });
 
 test.describe("on plain http", () => {
+  // The browser says that it ignores this header where it cannot trust the origin.
+  test.use({ expectedErrors: /Cross-Origin-Opener-Policy header has been ignored/ });
   test.use({ nodeOptions: { config: 'allowed_hosts = ["lan.test:7391"]', environment: { SYNCLINE_LISTEN: "127.0.0.1:7391" } } });
 
   test("lk_26 the page works on plain http, by IndexedDB", async ({ node, context }) => {
