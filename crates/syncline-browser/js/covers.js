@@ -10,6 +10,8 @@ import { load } from "./wasm.js";
 
 // Writes wait for a quiet moment, but no longer than this.
 const QUIET_WITHIN_MS = 1_000;
+// Changes kept for a reload that another tab may cause; beyond it they are written at once.
+const UNWRITTEN_MAX = 4_096;
 // What other tabs write is taken up at most this often.
 const RELOAD_EVERY_MS = 1_000;
 
@@ -65,16 +67,14 @@ class CoverCache {
     const told = this.#rules.set(`${isbn}`, `${url}`);
     if (told === Told.NoIsbn) throw invalid(`${JSON.stringify(isbn)} is not an ISBN`);
     if (told === Told.NoCover) throw invalid(`${JSON.stringify(url)} is not an http or https URL that can be a cover`);
-    this.#unwritten.set(`${isbn}`, `${url}`);
-    this.#writeSoon();
+    this.#changed(isbn, url);
   }
 
   delete(isbn) {
     this.#refresh();
     const was = this.#rules.delete(`${isbn}`);
     if (was) {
-      this.#unwritten.set(`${isbn}`, undefined);
-      this.#writeSoon();
+      this.#changed(isbn, undefined);
     }
     return was;
   }
@@ -134,6 +134,14 @@ class CoverCache {
       if (url === undefined) this.#rules.delete(isbn);
       else this.#rules.set(isbn, url);
     }
+  }
+
+  // Without a storage nobody else can change anything, and there is nothing to remember.
+  #changed(isbn, url) {
+    if (this.#storage === undefined) return;
+    this.#unwritten.set(`${isbn}`, url === undefined ? undefined : `${url}`);
+    if (this.#unwritten.size < UNWRITTEN_MAX) this.#writeSoon();
+    else this.flush();
   }
 
   #writeSoon() {
