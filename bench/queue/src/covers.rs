@@ -17,7 +17,8 @@ pub(crate) fn inserts(rounds: usize) -> Result<Value> {
     };
     let contenders = vec![
         Contender::new("Syncline, npm package in Node.js", script("syncline", INSERTS)),
-        Contender::new("lru-cache 11.5.3, maxSize", script("lru-cache", INSERTS)),
+        Contender::new("lru-cache 11.5.3, weighing the stored text", script("lru-cache", INSERTS)),
+        Contender::new("lru-cache 11.5.3, adding up lengths", script("lru-cache-lengths", INSERTS)),
         Contender::new("serialise the whole, drop the first", script("stringify", STRINGIFY_INSERTS)),
     ];
     measure("Covers into a full cache of 2 MiB", "inserts per second", rounds, contenders)
