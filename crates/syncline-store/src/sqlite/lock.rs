@@ -158,6 +158,15 @@ pub(super) async fn grant_synced(
     Ok(Ok(()))
 }
 
+/// The one row that a change answers with, after the statement was run to its end: only there a change that is a
+/// transaction by itself is committed, or says why not.
+async fn to_the_end(
+    query: sqlx::query::QueryScalar<'_, sqlx::Sqlite, i64, sqlx::sqlite::SqliteArguments>,
+    connection: &mut SqliteConnection,
+) -> sqlx::Result<Option<i64>> {
+    Ok(query.fetch_all(connection).await?.pop())
+}
+
 /// What one attempt at a grant came to.
 enum Attempt {
     Done(Acquired),
@@ -199,7 +208,7 @@ impl Locks for SqliteLocks {
                     if expires_at > horizon_ms {
                         return Ok(None);
                     }
-                    Ok(Some(renew.bind(now_ms).bind(expires_at).fetch_optional(connection).await?))
+                    Ok(Some(to_the_end(renew.bind(now_ms).bind(expires_at), connection).await?))
                 })
             });
             if let Some(renewed) = renewed.await? {
@@ -211,8 +220,8 @@ impl Locks for SqliteLocks {
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let release = sqlx::query_scalar(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
         let clock = self.engine.clock().clone();
-        let released = self
-            .write_once(move |connection| Box::pin(release.bind(clock.now_ms()).fetch_optional(connection)));
+        let released =
+            self.write_once(move |connection| Box::pin(to_the_end(release.bind(clock.now_ms()), connection)));
         let released = released.await?;
         if released.is_some() {
             self.shared().ears.tell(name.as_str());
@@ -225,7 +234,9 @@ impl Locks for SqliteLocks {
         let look = sqlx::query_as(LOOK).bind(name.as_str().to_owned()).bind(now_ms);
         let end = sqlx::query(END).bind(name.as_str().to_owned()).bind(now_ms);
         let ended: Option<Row> = self
-            .write_once(move |connection| {
+            .shared()
+            .writer
+            .write(move |connection| {
                 Box::pin(async move {
                     let found = look.fetch_optional(&mut *connection).await?;
                     end.execute(connection).await?;
@@ -308,7 +319,7 @@ impl SqliteLocks {
                 }
                 let grant = sqlx::query_scalar(GRANT).bind(&name).bind(&lease).bind(holder).bind(token);
                 let grant = grant.bind(now_ms).bind(now_ms + ttl_ms).bind(reserve.token_ceiling);
-                if let Some(token) = grant.fetch_optional(&mut *connection).await? {
+                if let Some(token) = to_the_end(grant, connection).await? {
                     return Ok(Attempt::Done(Acquired::Granted { token: token_of(token) }));
                 }
                 let held = sqlx::query_as(HELD_BY_ANOTHER).bind(&name).bind(now_ms).bind(&lease);

@@ -255,6 +255,9 @@ impl Task {
     async fn commit_together(&mut self, first: Box<dyn Change>) -> Result<(), Error> {
         let turn = Arc::clone(&self.turn);
         let _ours = turn.lock().await;
+        if !first.apart() && self.changes.is_empty() {
+            return self.run_alone(first).await;
+        }
         if let Err(error) = self.begin().await {
             first.refuse(error.clone());
             return Err(error);
@@ -283,6 +286,19 @@ impl Task {
             outcome.answer(committed.clone());
         }
         committed
+    }
+
+    /// A lone change that writes once is a transaction by itself: beginning and committing one around it would be two
+    /// more ways to the database and back.
+    async fn run_alone(&mut self, change: Box<dyn Change>) -> Result<(), Error> {
+        let outcome = change.run(&self.store, &mut self.connection).await;
+        let failed = outcome.error().cloned();
+        if failed.is_none() {
+            self.counters.writes.fetch_add(1, Ordering::Relaxed);
+            self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome.answer(Ok(()));
+        failed.map_or(Ok(()), Err)
     }
 
     async fn begin(&mut self) -> Result<(), Error> {
