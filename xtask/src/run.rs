@@ -115,6 +115,7 @@ fn where_to_look(node: &str, upstreams: Option<&str>, data: &str) -> String {
         ("dashboard", format!("{node}/")),
         ("viewers", format!("{node}/viewer")),
         ("gallery", format!("{node}/gallery")),
+        ("project", format!("{node}/project")),
         ("shelf", format!("{node}/shelf")),
         ("API", format!("{node}/openapi.json")),
         ("metrics", format!("{node}/metrics")),
