@@ -8,7 +8,7 @@ const STRANGER = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 /** @typedef {any} Window In a page: with what openTab() put there. */
 
-test("lk_11 TC-01 the Web Lock is granted: acquired, no fallback, and the file stands for the lease", async ({
+test("lk_02 lk_11 TC-01 the Web Lock is granted: acquired, no fallback, and the file stands for the lease", async ({
   context,
   server,
 }) => {
@@ -32,7 +32,7 @@ test("lk_11 TC-01 the Web Lock is granted: acquired, no fallback, and the file s
   expect(entries, "nothing is created outside of the project").toEqual(["project"]);
 });
 
-test("lk_11 TC-02 without Web Locks the file alone is taken: switch-to-fallback, then acquired", async ({
+test("lk_02 lk_11 TC-02 without Web Locks the file alone is taken: switch-to-fallback, then acquired", async ({
   context,
   server,
 }) => {

@@ -20,6 +20,7 @@ mod locks;
 mod openapi;
 mod pages;
 mod queues;
+mod range;
 mod shelf;
 mod viewer;
 

@@ -32,6 +32,7 @@ mod pace;
 pub(crate) mod port;
 mod revive;
 pub(crate) mod row;
+pub(crate) mod sql;
 pub(crate) mod table;
 mod turn;
 

@@ -14,10 +14,11 @@ use syncline_core::kv::{self, Key, LIST_MAX};
 use syncline_core::viewer::SessionId;
 use syncline_store::kv::Entry;
 use syncline_store::lock::Holding;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::Error;
 use super::body::{Json, Path, Query};
+use super::range::Range;
 use crate::Context;
 
 /// Keys that begin with this are heartbeats.
@@ -61,15 +62,6 @@ pub(crate) struct Removed {
     deleted: bool,
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-pub(crate) struct Range {
-    /// Keys that begin with this; all if absent.
-    #[serde(default)]
-    prefix: String,
-    /// At most this many, 100 if absent, 1,000 at most.
-    limit: Option<usize>,
-}
-
 /// Lists keys in their order.
 #[utoipa::path(get, path = "/api/kv", tag = "kv", params(Range),
     responses((status = 200, body = Listing), (status = 400)))]
@@ -77,10 +69,7 @@ pub(crate) async fn list(
     State(context): State<Arc<Context>>,
     Query(range): Query<Range>,
 ) -> Result<axum::Json<Listing>, Error> {
-    let limit = range.limit.unwrap_or(100);
-    if !(1..=LIST_MAX).contains(&limit) {
-        return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {LIST_MAX}")));
-    }
+    let limit = range.limit(LIST_MAX)?;
     let entries = match range.prefix.strip_prefix(VIEWER_PREFIX) {
         Some(prefix) => {
             let sessions = context.viewer.sessions(prefix, limit);

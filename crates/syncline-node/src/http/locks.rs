@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use syncline_core::lock::{InvalidLeaseId, InvalidName, InvalidTtl, LeaseId, Name, Refused, Token, Ttl};
 use syncline_store::lock::{Holding, LIST_MAX};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::Error;
 use super::body::{Json, Path, Query};
+use super::range::Range;
 use crate::lock::{Answer, Ask};
 use crate::{Context, clock};
 
@@ -107,15 +108,6 @@ pub(crate) struct Listing {
     locks: Vec<Lock>,
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-pub(crate) struct Range {
-    /// Names that begin with this; all if absent.
-    #[serde(default)]
-    prefix: String,
-    /// At most this many, 100 if absent, 1,000 at most.
-    limit: Option<usize>,
-}
-
 /// Lists the locks that are held, by name.
 #[utoipa::path(get, path = "/api/locks", tag = "lock", params(Range),
     responses((status = 200, body = Listing), (status = 400)))]
@@ -123,10 +115,7 @@ pub(crate) async fn list(
     State(context): State<Arc<Context>>,
     Query(range): Query<Range>,
 ) -> Result<axum::Json<Listing>, Error> {
-    let limit = range.limit.unwrap_or(100);
-    if !(1..=LIST_MAX).contains(&limit) {
-        return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {LIST_MAX}")));
-    }
+    let limit = range.limit(LIST_MAX)?;
     let held = context.locks.list(&range.prefix, limit).await?;
     Ok(axum::Json(Listing { locks: held.into_iter().map(Lock::from).collect() }))
 }

@@ -13,6 +13,7 @@ use crate::queue::desk::Desk;
 use crate::queue::row::{
     At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
 };
+use crate::queue::sql::{AGES, DEAD, ENTRY, LINE, RETRIES, RUNNING, SAVE, TRIM};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
 use crate::queue::{Cursor, Entry, LIST_BYTES_MAX, List, QUEUES_MAX};
 
@@ -30,9 +31,6 @@ const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimm
      retrying, done, failed, dead, done_total, failed_total, changes) \
      SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3 \
      ON CONFLICT (name) DO NOTHING";
-const SAVE: &str = "UPDATE queues SET pace = $2, tail = $3, front = $4, oldest = $5, trimmed = $6, next_due = $7, \
-     overtakes = $8, waiting = $9, running = $10, retrying = $11, done = $12, failed = $13, dead = $14, \
-     done_total = $15, failed_total = $16, changes = $17 WHERE id = $1";
 
 // Sub-selects that must not be flattened (`OFFSET 0`) make the server go from what was asked for to each row by its index;
 // else it may go through a whole queue instead, believing that it is short.
@@ -47,31 +45,6 @@ const AGED: &str = concat!(
     row_columns!("found."),
     " FROM unnest($1::bigint[]) AS asked (since), LATERAL (SELECT * FROM queue_keys AS k \
      WHERE k.place = 0 AND k.since = asked.since OFFSET 0) AS found"
-);
-const LINE: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND rank >= $2 AND call IS NULL ORDER BY rank LIMIT $3"
-);
-const AGES: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE place = 0 AND since BETWEEN $1 AND $2 AND call IS NULL ORDER BY since LIMIT $3"
-);
-const RUNNING: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND call IS NOT NULL ORDER BY call"
-);
-const RETRIES: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    ", due FROM queue_keys WHERE queue_id = $1 AND due > 0 ORDER BY due, rank LIMIT $2"
-);
-const DEAD: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 4 ORDER BY rank LIMIT $2"
 );
 
 const PUT: &str = "INSERT INTO queue_keys \
@@ -104,14 +77,7 @@ const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count
      UNION ALL \
      (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
      ) AS both_kinds ORDER BY rank LIMIT $3) AS oldest";
-const TRIM: &str =
-    "DELETE FROM queue_keys WHERE queue_id = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3";
 
-const ENTRY: &str = concat!(
-    "SELECT ",
-    entry_columns!(),
-    " FROM queue_keys WHERE queue_id = (SELECT id FROM queues WHERE name = $1) AND key = $2"
-);
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
     ($which:literal, $order:literal) => {

@@ -17,6 +17,7 @@ use crate::queue::desk::Desk;
 use crate::queue::row::{
     At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
 };
+use crate::queue::sql::{AGES, DEAD, ENTRY, LINE, RETRIES, RUNNING, SAVE, TRIM};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
 use crate::queue::{Cursor, Entry, LIST_BYTES_MAX, List, QUEUES_MAX};
 
@@ -24,9 +25,6 @@ const OPEN: &str = concat!("SELECT ", header_columns!(), ", $2 AS now_ms FROM qu
 const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
      retrying, done, failed, dead, done_total, failed_total, changes) \
      SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3";
-const SAVE: &str = "UPDATE queues SET pace = $2, tail = $3, front = $4, oldest = $5, trimmed = $6, next_due = $7, \
-     overtakes = $8, waiting = $9, running = $10, retrying = $11, done = $12, failed = $13, dead = $14, \
-     done_total = $15, failed_total = $16, changes = $17 WHERE id = $1";
 
 // A cross join is SQLite's way of saying which table comes first: what was asked for, then each by its index.
 const FIND: &str = concat!(
@@ -39,31 +37,6 @@ const AGED: &str = concat!(
     row_columns!("k."),
     " FROM json_each($1) AS asked CROSS JOIN queue_keys AS k \
      WHERE k.place = 0 AND k.since = asked.value"
-);
-const LINE: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND rank >= $2 AND call IS NULL ORDER BY rank LIMIT $3"
-);
-const AGES: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE place = 0 AND since BETWEEN $1 AND $2 AND call IS NULL ORDER BY since LIMIT $3"
-);
-const RUNNING: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 0 AND call IS NOT NULL ORDER BY call"
-);
-const RETRIES: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    ", due FROM queue_keys WHERE queue_id = $1 AND due > 0 ORDER BY due, rank LIMIT $2"
-);
-const DEAD: &str = concat!(
-    "SELECT ",
-    row_columns!(""),
-    " FROM queue_keys WHERE queue_id = $1 AND place = 4 ORDER BY rank LIMIT $2"
 );
 
 const PUT: &str = "INSERT INTO queue_keys \
@@ -89,14 +62,7 @@ const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count
      ORDER BY rank LIMIT $3) UNION ALL \
      SELECT * FROM (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 3 AND rank >= $2 \
      ORDER BY rank LIMIT $3)) ORDER BY rank LIMIT $3)";
-const TRIM: &str =
-    "DELETE FROM queue_keys WHERE queue_id = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3";
 
-const ENTRY: &str = concat!(
-    "SELECT ",
-    entry_columns!(),
-    " FROM queue_keys WHERE queue_id = (SELECT id FROM queues WHERE name = $1) AND key = $2"
-);
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
     ($which:literal, $order:literal) => {
