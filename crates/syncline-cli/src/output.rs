@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use syncline_node::config;
+use syncline_node::outbox::InvalidSettings;
 
 /// The command was not used as it can be. Ends with exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +69,7 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Says why it went wrong and with which code the process ends.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
-    let wrong_use = error.is::<WrongUse>() || error.is::<config::Error>();
+    let wrong_use = error.is::<WrongUse>() || error.is::<config::Error>() || error.is::<InvalidSettings>();
     if let Some(Exit(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }

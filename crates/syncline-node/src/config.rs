@@ -8,7 +8,7 @@ mod print;
 mod problem;
 mod queues;
 mod reader;
-mod settings;
+pub(crate) mod settings;
 mod shelf;
 mod template;
 

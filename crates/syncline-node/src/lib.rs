@@ -11,6 +11,7 @@
 //! - [`demo`]: stand-ins for the book APIs, to try and to test
 //! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
 //! - [`shelf`]: the bookshelf: six queues, from a scanned ISBN to a book with its cover
+//! - [`outbox`]: carries what was committed here to its front end (`serversync`)
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
@@ -26,6 +27,7 @@ pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod outbox;
 pub mod queue;
 pub mod schedule;
 pub mod secret;

@@ -10,24 +10,24 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::TryInitError;
 
-use crate::config::{Config, LogFormat};
+use crate::config::{Log, LogFormat};
 use crate::secret::REDACTED;
 
 /// Texts shorter than this are not searched for: they would hide half of every line and protect nothing.
 const SECRET_MIN_BYTES: usize = 6;
 
-/// Starts logging for the whole process. To be called once, before the node starts.
-pub fn start(config: &Config) -> Result<(), TryInitError> {
+/// Starts logging for the whole process, without `secrets`. To be called once, before anything else starts.
+pub fn start(log: &Log, secrets: Vec<String>) -> Result<(), TryInitError> {
     use tracing_subscriber::util::SubscriberInitExt;
 
     let terminal = io::stderr().is_terminal();
-    let json = match config.log.format {
+    let json = match log.format {
         LogFormat::Auto => !terminal,
         LogFormat::Human => false,
         LogFormat::Json => true,
     };
-    let writer = Redacting::new(io::stderr, config.secrets());
-    let filter = EnvFilter::try_new(&config.log.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let writer = Redacting::new(io::stderr, secrets);
+    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     if json {
         builder.json().flatten_event(true).with_ansi(false).finish().try_init()

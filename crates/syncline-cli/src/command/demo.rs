@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::Subcommand;
 use syncline_node::demo::{Api, Catalogue, Figures, Flaky, RetryAfter, Settings, Shares, Stats, Upstreams};
 
-use super::serve::stop_signal;
 use crate::output::{self, Tone, WrongUse, toned};
+use crate::signal::stop_signal;
 
 const EXAMPLES: &str = "\
 Examples:

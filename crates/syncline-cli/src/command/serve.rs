@@ -7,6 +7,7 @@ use syncline_node::config::Flags;
 use syncline_node::{Config, Node, log, server};
 
 use crate::output;
+use crate::signal::stop_signal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +86,7 @@ impl Serve {
         if self.check {
             return output::line(config.to_string().trim_end());
         }
-        log::start(&config).context("cannot start the log")?;
+        log::start(&config.log, config.secrets()).context("cannot start the log")?;
         server::raise_file_limit();
         // Listened for from the beginning: a signal during the start must not be lost.
         let stop = stop_signal()?;
@@ -95,26 +96,4 @@ impl Serve {
         node.stop().await;
         Ok(())
     }
-}
-
-/// Ends with the first Ctrl-C or SIGTERM. A second one ends the process at once.
-pub(super) fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        tracing::info!("stopping; once more to stop at once");
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            std::process::exit(1);
-        });
-    })
 }

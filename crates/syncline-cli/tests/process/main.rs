@@ -1,4 +1,4 @@
-//! The real program as a real process: started, asked, stopped, killed.
+//! The real programs as real processes: started, asked, stopped, killed.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 #![allow(clippy::print_stdout, reason = "what was counted is told to whoever reads the run")]
 
@@ -11,6 +11,7 @@ mod program;
 mod queue;
 mod schedule;
 mod secrets;
+mod serversync;
 mod shelf;
 mod slow;
 mod upstreams;

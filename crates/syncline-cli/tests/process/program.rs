@@ -1,4 +1,4 @@
-//! The `syncline` binary under test, and just enough HTTP to talk to it byte by byte.
+//! The two programs under test, and just enough HTTP to talk to it byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,10 +15,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program with nothing of the tester's own settings, in a folder of its own.
 pub(crate) fn syncline(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_syncline"));
+    bare(env!("CARGO_BIN_EXE_syncline"), folder, arguments)
+}
+
+/// The other program, likewise.
+pub(crate) fn serversync(folder: &Path, arguments: &[&str]) -> Command {
+    bare(env!("CARGO_BIN_EXE_serversync"), folder, arguments)
+}
+
+fn bare(program: &str, folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
-    let ours =
-        |name: &str| name.starts_with("SYNCLINE_") || name.starts_with("RAKUTEN_") || name.ends_with("_URL");
+    let prefixes = ["SYNCLINE_", "SYNC_", "RAKUTEN_", "RECORDINGS_"];
+    let ours = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix)) || name.ends_with("_URL");
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }

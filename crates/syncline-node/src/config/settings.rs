@@ -170,21 +170,21 @@ pub(super) fn checked<T>(
     parsed.collect()
 }
 
-pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     let spelled = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     spelled.as_deref().unwrap_or(text).parse().map_err(|_| {
         format!("expected an address with a port, such as 127.0.0.1:3000 or [::1]:3000, found {text:?}")
     })
 }
 
-pub(super) fn folder(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err(format!("expected the path of a folder, found {text:?}"));
     }
     Ok(PathBuf::from(text))
 }
 
-pub(super) fn database_url(text: &str) -> Result<Secret, String> {
+pub(crate) fn database_url(text: &str) -> Result<Secret, String> {
     let postgres = text.starts_with("postgres://") || text.starts_with("postgresql://");
     if (postgres && Url::parse(text).is_ok()) || (text.starts_with("sqlite:") && text.len() > "sqlite:".len())
     {
@@ -193,7 +193,7 @@ pub(super) fn database_url(text: &str) -> Result<Secret, String> {
     Err("expected sqlite:path/to/file.db or postgres://user:password@host/database".to_owned())
 }
 
-pub(super) fn token(text: &str) -> Result<Secret, String> {
+pub(crate) fn token(text: &str) -> Result<Secret, String> {
     let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
     if text.is_empty() || text.len() > TOKEN_MAX_BYTES || !visible {
         return Err(format!("expected 1 to {TOKEN_MAX_BYTES} visible ASCII characters without spaces"));
@@ -201,7 +201,7 @@ pub(super) fn token(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text))
 }
 
-pub(super) fn base_url(text: &str) -> Result<Url, String> {
+pub(crate) fn base_url(text: &str) -> Result<Url, String> {
     let expected =
         || "expected an address such as https://sync.example.com, without credentials, query or fragment";
     let url = Url::parse(text).map_err(|error| format!("{}: {error}", expected()))?;
@@ -244,7 +244,7 @@ fn origin(text: &str) -> Result<String, String> {
     Ok(format!("{scheme}://{host}"))
 }
 
-pub(super) fn log_level(text: &str) -> Result<String, String> {
+pub(crate) fn log_level(text: &str) -> Result<String, String> {
     for part in text.split(',') {
         let level = part.rsplit('=').next().unwrap_or(part);
         if !LOG_LEVELS.contains(&level) {
@@ -256,7 +256,7 @@ pub(super) fn log_level(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {
         "auto" => Ok(LogFormat::Auto),
         "human" => Ok(LogFormat::Human),

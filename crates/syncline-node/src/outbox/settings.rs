@@ -1,0 +1,290 @@
+//! What `serversync` is told by its environment.
+//!
+//! [`Settings::load`] answers with settings that all make sense, or with every problem in one line. It opens nothing:
+//! whether the database or the front end answers shows at start. No message repeats the value of a secret.
+
+use std::fmt::{self, Display};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::{Host, Url};
+
+use crate::config::{Log, Place, Problem, settings};
+use crate::secret::{REDACTED, Secret, redact_url, url_secrets};
+
+/// Most entries in one request: what the receiving half takes.
+pub const BATCH_MAX_ENTRIES: u64 = 1_000;
+
+/// Everything `serversync` needs to know before it starts.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `DATABASE_URL`: the application's own database, where its outbox is.
+    pub database_url: Secret,
+    /// `FRONTEND_BASE_URL`: where everything goes.
+    pub frontend: Url,
+    /// `SYNCLINE_TOKEN`: what is presented there.
+    pub token: Option<Secret>,
+    /// `SYNC_POLL_INTERVAL_SEC`: how often to look without having been woken.
+    pub poll_interval: Duration,
+    /// `SYNC_BATCH_SIZE`: entries in one request at most.
+    pub batch_size: usize,
+    /// `SYNC_TIMEOUT_SEC`: how long the front end may take to answer a batch, or stop reading a recording.
+    pub timeout: Duration,
+    /// `SYNC_MAX_ATTEMPTS`: failures after which an entry is a dead letter.
+    pub max_attempts: u32,
+    /// `SYNC_METRICS_LISTEN`: where `/metrics` and `/healthz` are; nowhere unless set.
+    pub metrics_listen: Option<SocketAddr>,
+    /// `RECORDINGS_DIR`: the folder with a folder for each call.
+    pub recordings: PathBuf,
+    /// `SYNCLINE_LOG_LEVEL`, `SYNCLINE_LOG_FORMAT`
+    pub log: Log,
+}
+
+/// What is wrong with the environment, all of it in one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct InvalidSettings(pub Vec<Problem>);
+
+impl Settings {
+    /// Reads the environment. `environment` answers for one variable at a time, so that tests need not change their own.
+    pub fn load(environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings, InvalidSettings> {
+        let mut reader = Reader { environment, problems: Vec::new() };
+        let allow_http = reader.optional("SYNC_ALLOW_HTTP", switch).unwrap_or(false);
+        let database_url =
+            reader.required("DATABASE_URL", "sqlite:/var/lib/box/box.db", settings::database_url);
+        let frontend = reader
+            .required("FRONTEND_BASE_URL", "https://frontend.example", |text| frontend(text, allow_http));
+        let seconds = |text: &str, range| number(text, range).map(Duration::from_secs);
+        let read = Settings {
+            // Stand-ins for what is missing are never used: a problem was noted.
+            database_url: database_url.unwrap_or_else(|| Secret::new("")),
+            frontend: frontend
+                .unwrap_or_else(|| Url::parse("http://localhost").expect("a constant that reads")),
+            token: reader.optional("SYNCLINE_TOKEN", settings::token),
+            poll_interval: reader
+                .optional("SYNC_POLL_INTERVAL_SEC", |text| seconds(text, 1..=86_400))
+                .unwrap_or(Duration::from_secs(300)),
+            batch_size: reader
+                .optional("SYNC_BATCH_SIZE", |text| number(text, 1..=BATCH_MAX_ENTRIES))
+                .map_or(100, |size| size as usize),
+            timeout: reader
+                .optional("SYNC_TIMEOUT_SEC", |text| seconds(text, 1..=3_600))
+                .unwrap_or(Duration::from_secs(30)),
+            max_attempts: reader
+                .optional("SYNC_MAX_ATTEMPTS", |text| number(text, 1..=1_000_000))
+                .map_or(10, |attempts| attempts as u32),
+            metrics_listen: reader.optional("SYNC_METRICS_LISTEN", settings::listen),
+            recordings: reader
+                .optional("RECORDINGS_DIR", settings::folder)
+                .unwrap_or_else(|| PathBuf::from("storage/recordings")),
+            log: Log {
+                level: reader
+                    .optional("SYNCLINE_LOG_LEVEL", settings::log_level)
+                    .unwrap_or_else(|| "info".to_owned()),
+                format: reader.optional("SYNCLINE_LOG_FORMAT", settings::log_format).unwrap_or_default(),
+            },
+        };
+        if reader.problems.is_empty() { Ok(read) } else { Err(InvalidSettings(reader.problems)) }
+    }
+
+    /// Every text that must not appear in any output.
+    pub fn secrets(&self) -> Vec<String> {
+        let mut secrets = url_secrets(self.database_url.expose());
+        secrets.extend(self.token.iter().map(|token| token.expose().to_owned()));
+        secrets
+    }
+}
+
+impl Display for Settings {
+    /// As lines of an environment file, with every secret hidden.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "DATABASE_URL={}", redact_url(self.database_url.expose()))?;
+        writeln!(f, "FRONTEND_BASE_URL={}", self.frontend)?;
+        if self.token.is_some() {
+            writeln!(f, "SYNCLINE_TOKEN={REDACTED}")?;
+        }
+        writeln!(f, "SYNC_POLL_INTERVAL_SEC={}", self.poll_interval.as_secs())?;
+        writeln!(f, "SYNC_BATCH_SIZE={}", self.batch_size)?;
+        writeln!(f, "SYNC_TIMEOUT_SEC={}", self.timeout.as_secs())?;
+        writeln!(f, "SYNC_MAX_ATTEMPTS={}", self.max_attempts)?;
+        if let Some(listen) = self.metrics_listen {
+            writeln!(f, "SYNC_METRICS_LISTEN={listen}")?;
+        }
+        writeln!(f, "RECORDINGS_DIR={}", self.recordings.display())?;
+        writeln!(f, "SYNCLINE_LOG_LEVEL={}", self.log.level)?;
+        writeln!(f, "SYNCLINE_LOG_FORMAT={}", self.log.format.as_str())
+    }
+}
+
+struct Reader<'a> {
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    /// An empty variable says nothing: that is how shells unset.
+    fn optional<T>(
+        &mut self,
+        variable: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = (self.environment)(variable).filter(|text| !text.is_empty())?;
+        parse(&text).map_err(|what| self.note(variable, what)).ok()
+    }
+
+    fn required<T>(
+        &mut self,
+        variable: &'static str,
+        example: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        if (self.environment)(variable).is_none_or(|text| text.is_empty()) {
+            self.note(variable, format!("is not set; for example {example}"));
+            return None;
+        }
+        self.optional(variable, parse)
+    }
+
+    fn note(&mut self, variable: &'static str, what: String) {
+        let place = Place::Environment(variable);
+        self.problems.push(Problem { place, key: String::new(), what, hint: None });
+    }
+}
+
+/// The front end's address. What is sent there is people's calls, so it travels in the clear only where nobody can listen, or
+/// where the operator says that nobody can.
+fn frontend(text: &str, allow_http: bool) -> Result<Url, String> {
+    let url = settings::base_url(text)?;
+    let address = url.host().and_then(|host| match host {
+        Host::Ipv4(address) => Some(IpAddr::V4(address)),
+        // An IPv4 address in IPv6 clothes is what it is.
+        Host::Ipv6(address) => Some(IpAddr::V6(address).to_canonical()),
+        Host::Domain(_) => None,
+    });
+    if address.is_some_and(is_link_local) {
+        return Err("is link-local, where machines keep their credentials: nothing is sent there".to_owned());
+    }
+    let local = address.map_or(url.host_str() == Some("localhost"), |address| address.is_loopback());
+    if url.scheme() == "http" && !local && !allow_http {
+        return Err("must begin with https:// unless it is this machine; \
+                    SYNC_ALLOW_HTTP=true sends calls in the clear"
+            .to_owned());
+    }
+    Ok(url)
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let expected =
+        || format!("expected a whole number from {} to {}, found {text:?}", range.start(), range.end());
+    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(expected)
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("expected true or false, found {text:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let usual = [("DATABASE_URL", "sqlite:box.db"), ("FRONTEND_BASE_URL", "http://localhost:3000")];
+        let all: Vec<_> = variables.iter().chain(&usual).collect();
+        let find =
+            |name: &str| all.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        Settings::load(&find).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn ss_04_what_nobody_sets_has_the_documented_value() {
+        let settings = load(&[]).unwrap();
+        assert_eq!(settings.poll_interval, Duration::from_secs(300));
+        assert_eq!((settings.batch_size, settings.max_attempts), (100, 10));
+        assert_eq!(settings.timeout, Duration::from_secs(30));
+        assert_eq!(settings.recordings, PathBuf::from("storage/recordings"));
+        assert_eq!(settings.metrics_listen, None);
+    }
+
+    #[test]
+    fn ss_04_missing_and_bad_values_are_all_named_in_one_line() {
+        let none = Settings::load(&|_| None).unwrap_err().to_string();
+        for name in ["environment DATABASE_URL: is not set", "environment FRONTEND_BASE_URL: is not set"] {
+            assert!(none.contains(name) && !none.contains('\n'), "{none}");
+        }
+        let bad = [
+            ("DATABASE_URL", "mysql://db"),
+            ("SYNC_POLL_INTERVAL_SEC", "0"),
+            ("SYNC_BATCH_SIZE", "many"),
+            ("SYNC_TIMEOUT_SEC", "-1"),
+            ("SYNC_MAX_ATTEMPTS", "1.5"),
+            ("SYNC_METRICS_LISTEN", "everywhere"),
+            ("SYNC_ALLOW_HTTP", "maybe"),
+            ("SYNCLINE_TOKEN", "two words"),
+            ("SYNCLINE_LOG_LEVEL", "loud"),
+        ];
+        for one in bad {
+            let said = load(&[one]).unwrap_err();
+            assert!(said.starts_with(&format!("environment {}: ", one.0)), "{said}");
+            assert!(!said.contains('\n') && !said.contains("two words"), "{said}");
+        }
+    }
+
+    #[test]
+    fn ss_29_a_front_end_is_https_or_this_machine_or_allowed_and_bare() {
+        let refused = [
+            "http://frontend.example",
+            "http://10.0.0.2:3000",
+            "ftp://localhost",
+            "https://ann:pw@frontend.example",
+            "https://ann@frontend.example",
+            "https://frontend.example/?key=1",
+            "https://frontend.example/#top",
+            "frontend.example",
+            "https://169.254.169.254",
+            "https://[fe80::1]",
+            "https://[::ffff:169.254.169.254]",
+            "https://169.254.43518",
+            "http://localhost.example",
+            "http://0x0a000001",
+        ];
+        for url in refused {
+            let said = load(&[("FRONTEND_BASE_URL", url)]).unwrap_err();
+            assert!(said.starts_with("environment FRONTEND_BASE_URL: "), "{url}: {said}");
+        }
+        let taken = [
+            "https://frontend.example",
+            "https://10.0.0.2/base",
+            "http://127.0.0.1:3000",
+            "http://127.1",
+            "http://[::1]:1",
+            "http://[::ffff:127.0.0.1]",
+            "http://localhost:3000/front",
+        ];
+        for url in taken {
+            load(&[("FRONTEND_BASE_URL", url)]).unwrap_or_else(|said| panic!("{url}: {said}"));
+        }
+        let allowed = [("FRONTEND_BASE_URL", "http://frontend.example"), ("SYNC_ALLOW_HTTP", "true")];
+        assert_eq!(load(&allowed).unwrap().frontend.as_str(), "http://frontend.example/");
+    }
+
+    #[test]
+    fn what_is_shown_hides_every_secret() {
+        let canaries = [("DATABASE_URL", "postgres://ann:canary-1@db/box"), ("SYNCLINE_TOKEN", "canary-2")];
+        let settings = load(&canaries).unwrap();
+        assert!(!settings.to_string().contains("canary") && !format!("{settings:?}").contains("canary"));
+        assert_eq!(settings.secrets(), ["canary-1", "canary-1", "canary-2"]);
+    }
+}
