@@ -10,11 +10,14 @@
 //! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 //! - [`queue`]: keyed work at the pace an outside API allows
+//! - [`outbox`]: what was committed here arrives there, once (feature `outbox`, on by default)
 //! - [`state`]: entities and settings that every context shows alike
 //! - [`lock`]: one holder at a time, by lease
 
 pub mod kv;
 pub mod lock;
+#[cfg(feature = "outbox")]
+pub mod outbox;
 pub mod queue;
 pub mod retry;
 #[cfg(feature = "schedule")]

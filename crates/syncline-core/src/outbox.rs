@@ -1,0 +1,41 @@
+//! What was committed here arrives there, once, in order for each entity, through any outage.
+//!
+//! ```text
+//!                 ┌──────────── given back, or its lease ended ────────────┐
+//!                 ▼                                                        │
+//! insert ▶ in line ── claim ──▶ in flight ── the receiver took it ──▶ processed
+//!            ▲   ▲                 │ │
+//!            │   └── due ── waiting┘ └── attempts used up ──▶ dead ── retry ──▶ in line
+//!            └── an earlier change of the same entity is settled ── behind it
+//! ```
+//!
+//! - [`EntityType`], [`SenderId`] and the limits: what an entry may be
+//! - [`Moment`] and [`Stamp`]: which of two changes of an entity is newer
+//! - [`Said`], [`interpret`] and [`Answer`]: what the receiver's answer to a batch means
+//! - [`Delivery`]: one batch on its way: sent whole, and split down to the poisonous entry when that fails
+//! - [`Health`]: how long to leave a receiver alone, and how much to ask of it at once
+//! - [`Verdict`]: what becomes of each entry
+//!
+//! Invariants: an entry is settled once for each time it was claimed; a later change of an entity is not sent while an
+//! earlier one of the same batch has failed; an entry dies only for failures of its own, never of an outage.
+//!
+//! Left to others: claiming and keeping entries (the store), sending them (the node), reading JSON.
+
+mod answer;
+mod delivery;
+mod health;
+mod moment;
+mod names;
+mod stamp;
+mod verdict;
+
+pub use answer::{Answer, EntryResult, Response, Said, interpret};
+pub use delivery::{Delivery, Exchange, Item, PROBES_MAX};
+pub use health::{Health, PAUSE};
+pub use moment::{InvalidMoment, Moment};
+pub use names::{
+    ENTITY_ID_MAX_BYTES, ENTITY_TYPE_MAX_BYTES, ENTITY_TYPES, EntityType, Invalid, PAYLOAD_MAX_BYTES,
+    RECORDING_FILE, SenderId, check_entity_id, check_payload_size,
+};
+pub use stamp::{AHEAD_MAX, Stamp};
+pub use verdict::{POLICY, RETRY_AFTER_MAX, Verdict};
