@@ -48,8 +48,9 @@ export class Engine {
   #idleCalls = [];
   // No call runs out of time before this.
   #expiryAt = Infinity;
-  #doneCalls = [];
+  // Calls that brought a result, and how many they are: the list is used again and again.
   #done = [];
+  #doneCount = 0;
   #failed = [];
   #waiters = new Map();
   #whenKept = [];
@@ -64,8 +65,10 @@ export class Engine {
   #turns = 0;
   #endedAt;
   #toldAt;
+  // As many calls can be told to have ended at once.
+  #concurrency;
   // Number, call and attempt of each call to make; one step at a time fills it.
-  #starts = [];
+  #starts;
   #burstAt = 0;
   #lastAt = 0;
   #notBefore = 0;
@@ -83,22 +86,13 @@ export class Engine {
     this.#store = store;
     this.#heard = heard;
     this.#timeoutMs = settings.timeoutMs;
+    this.#concurrency = settings.concurrency;
+    this.#starts = new Float64Array(3 * settings.concurrency);
     // Writing takes time between the permission for a call and its begin: where several run at once, the rules
     // alone would then let the next begin too close to it.
     this.#apartMs = store !== undefined && settings.concurrency > 1 ? settings.intervalMs : 0;
     this.#paused = kept?.paused ?? paused;
-    const rows = (kept?.rows ?? []).flatMap(([key, numbers, value]) => [this.#numberOf(key, value), ...numbers]);
-    this.#rules = PacedQueue.open(
-      settingsInOrder(settings),
-      Math.random(),
-      performance.now(),
-      Date.now(),
-      rows,
-      kept?.pace ?? [],
-    );
-    if (this.#rules === undefined) {
-      throw new SynclineError("storage-failed", "what was kept of the queue does not belong together; delete its database");
-    }
+    this.#rules = this.#open(settingsInOrder(settings), kept);
     // Where the rules read and write numbers; the memory moves when it grows, the places in it do not.
     this.#endedAt = this.#rules.endedAt / Float64Array.BYTES_PER_ELEMENT;
     this.#toldAt = this.#rules.toldAt / Float64Array.BYTES_PER_ELEMENT;
@@ -237,8 +231,8 @@ export class Engine {
       }
     }
     call.hasEnded = true;
-    this.#doneCalls.push(call);
-    this.#done.push(value);
+    call.value = value;
+    this.#done[this.#doneCount++] = call;
     this.#wake();
   }
 
@@ -248,6 +242,16 @@ export class Engine {
     call.hasEnded = true;
     this.#failed.push({ call, ...judge(error) });
     this.#wake();
+  }
+
+  #open(settings, kept) {
+    if (kept === undefined) return PacedQueue.fresh(settings, Math.random(), performance.now());
+    const rows = kept.rows.flatMap(([key, numbers, value]) => [this.#numberOf(key, value), ...numbers]);
+    const rules = PacedQueue.open(settings, Math.random(), performance.now(), Date.now(), rows, kept.pace ?? []);
+    if (rules === undefined) {
+      throw new SynclineError("storage-failed", "what was kept of the queue does not belong together; delete its database");
+    }
+    return rules;
   }
 
   // Something is new: a turn is taken soon, or goes on if one is being taken.
@@ -267,7 +271,7 @@ export class Engine {
       this.#due = false;
       const step = this.#step(now);
       if (this.#store !== undefined) this.#keepThenAct(step);
-      else this.#act(step);
+      else this.#act(step, now);
       now = performance.now();
     } while (this.#due && !this.#writing && !this.#closed && now - this.#burstAt <= BURST_MS);
     this.#turning = false;
@@ -286,49 +290,52 @@ export class Engine {
       const place = this.#rules.fail(now, wall, id, failure, retryAfterMs, reason);
       if (place !== UNKNOWN) this.#settle(number, place, place === FAILED || place === DEAD ? this.#rules.reason(number) : reason, notices);
     }
-    const ended = this.#doneCalls;
-    const values = this.#done;
-    this.#doneCalls = [];
-    this.#done = [];
+    // More can have ended than can run: those that were given up meanwhile. The rest is told in the next step.
+    const ended = Math.min(this.#doneCount, this.#concurrency);
+    const done = this.#done;
     const mayStart = !this.#paused && now >= this.#notBefore;
     let numbers = heap();
-    for (let index = 0; index < ended.length; index++) numbers[this.#endedAt + index] = ended[index].id;
-    const length = this.#rules.turn(now, wall, ended.length, mayStart);
+    for (let index = 0; index < ended; index++) numbers[this.#endedAt + index] = done[index].id;
+    const length = this.#rules.turn(now, wall, ended, mayStart);
     numbers = heap();
     let at = this.#toldAt;
-    for (let index = 0; index < ended.length; index++, at++) {
-      const { number } = ended[index];
-      this.#release(ended[index]);
-      if (numbers[at] === DONE) this.#settle(number, DONE, values[index], notices);
+    for (let index = 0; index < ended; index++, at++) {
+      const call = done[index];
+      if (numbers[at] === DONE) this.#settle(call.number, DONE, call.value, notices);
+      this.#release(call);
+    }
+    this.#doneCount -= ended;
+    if (this.#doneCount > 0) {
+      done.copyWithin(0, ended, ended + this.#doneCount);
+      this.#due = true;
     }
     const wakeAt = mayStart ? numbers[at] : this.#paused ? NaN : this.#notBefore;
     const lost = numbers[at + 1];
     at += 2;
     for (const end = at + 2 * lost; at < end; at += 2) this.#settle(numbers[at], numbers[at + 1], "no answer in time", notices);
-    const starts = this.#starts;
-    starts.length = 0;
-    for (const end = this.#toldAt + length; at < end; at++) starts.push(numbers[at]);
+    let startsLength = 0;
+    for (const end = this.#toldAt + length; at < end; at++) this.#starts[startsLength++] = numbers[at];
     if (++this.#turns % TURNS_BETWEEN_SWEEPS === 0 && this.#store === undefined) this.#sweep(this.#rules.takeFreed());
-    return { notices, starts, wakeAt };
+    return { notices, startsLength, wakeAt };
   }
 
-  #act({ notices, starts, wakeAt }) {
+  #act({ notices, startsLength, wakeAt }, now) {
     this.#tell(notices);
     if (this.#closed) return;
-    const now = performance.now();
-    for (let at = 0; at < starts.length; at += 3) this.#begin(starts[at], starts[at + 1], starts[at + 2], now);
+    const starts = this.#starts;
+    for (let at = 0; at < startsLength; at += 3) this.#begin(starts[at], starts[at + 1], starts[at + 2], now);
     this.#sleep(wakeAt);
   }
 
   #keepThenAct(step) {
     const { puts, deletes } = this.#changes();
     const waiting = this.#whenKept.splice(0);
-    if (puts.length + deletes.length + waiting.length === 0) return this.#act(step);
+    if (puts.length + deletes.length + waiting.length === 0) return this.#act(step, performance.now());
     this.#writing = true;
     this.#store.write({ puts, deletes, pace: this.#rules.pace(), paused: this.#paused }).then(
       () => {
         this.#writing = false;
-        this.#act(step);
+        this.#act(step, performance.now());
         waiting.forEach(({ resolve }) => resolve());
         if (this.#due) this.#turn();
       },
@@ -366,9 +373,9 @@ export class Engine {
     try {
       const returned = this.#run(this.#keys[number], call.context);
       if (typeof returned?.then === "function") returned.then(call.succeeded, call.threw);
-      else call.succeeded(returned);
+      else this.succeeded(call, returned);
     } catch (error) {
-      call.threw(error);
+      this.threw(call, error);
     }
   }
 
@@ -381,6 +388,7 @@ export class Engine {
     // One that ran out of time may still come to its end, and must not be taken for another then.
     if (call.isRunning) this.#idleCalls.push(call);
     call.isRunning = false;
+    call.value = undefined;
   }
 
   #expire(now) {
@@ -467,6 +475,8 @@ class Call {
   deadline = 0;
   position = 0;
   context;
+  // What it brought.
+  value;
   isRunning = false;
   // What it brought is on its way to the rules.
   hasEnded = false;

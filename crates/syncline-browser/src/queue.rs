@@ -19,7 +19,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct PacedQueue {
-    paced: Paced<u32, (), Spread>,
+    paced: Paced<u32, (), InOrder>,
     /// Where JavaScript writes the calls that ended before a [`turn`](Self::turn); as long as there can be calls.
     ended: Vec<f64>,
     /// Where it reads what the turn told. Never longer than at first, so that both stay where they are.
@@ -42,6 +42,17 @@ pub enum Failure {
 
 #[wasm_bindgen]
 impl PacedQueue {
+    /// A queue of nothing yet, kept nowhere. `settings` in the order of `flat::setup`.
+    #[must_use]
+    pub fn fresh(settings: &[f64], seed: f64, now_ms: f64) -> Self {
+        let setup = setup(settings, seed);
+        let calls = setup.settings.concurrency;
+        let mut paced = Paced::new(setup, flat::time(now_ms));
+        // JavaScript takes their numbers back.
+        paced.keep_removals();
+        Self::of(paced, calls)
+    }
+
     /// The queue that these rows were kept of. `settings` in the order of `flat::setup`, `rows` as from
     /// [`changes`](Self::changes), `pace` as from [`pace`](Self::pace) or empty if nobody has called yet. `undefined`:
     /// the rows are not of one queue.
@@ -54,12 +65,11 @@ impl PacedQueue {
         rows: &[f64],
         pace: &[f64],
     ) -> Option<Self> {
-        let (settings, limits) = flat::setup(settings);
-        let setup = Setup { settings, limits, hasher: Spread(0), seed: seed.to_bits() };
+        let setup = setup(settings, seed);
+        let calls = setup.settings.concurrency;
         let pace = if pace.is_empty() { Some(queue::Pace::default()) } else { flat::read_pace(pace) };
-        let calls = settings.concurrency as usize;
         let paced = Paced::restore(setup, clock(now_ms, wall_ms), flat::records(rows)?, pace).ok()?;
-        Some(Self { paced, ended: vec![0.0; calls], told: Vec::with_capacity(6 * calls + 2) })
+        Some(Self::of(paced, calls))
     }
 
     /// Puts keys into the line. `[added, moved, again, ignored]`, or if they do not fit `[held, asked, limit]`.
@@ -233,6 +243,18 @@ impl PacedQueue {
     }
 }
 
+impl PacedQueue {
+    fn of(paced: Paced<u32, (), InOrder>, calls: u32) -> Self {
+        let calls = calls as usize;
+        Self { paced, ended: vec![0.0; calls], told: Vec::with_capacity(6 * calls + 2) }
+    }
+}
+
+fn setup(settings: &[f64], seed: f64) -> Setup<InOrder> {
+    let (settings, limits) = flat::setup(settings);
+    Setup { settings, limits, hasher: InOrder(0), seed: seed.to_bits() }
+}
+
 /// How long a `Retry-After` header asks to wait, in milliseconds; `undefined` if it cannot be understood.
 #[wasm_bindgen(js_name = retryAfterMs)]
 #[must_use]
@@ -244,11 +266,12 @@ fn clock(now_ms: f64, wall_ms: f64) -> Clock {
     Clock { now: flat::time(now_ms), wall: flat::time(wall_ms) }
 }
 
-/// Spreads the numbers that JavaScript gives its keys one after the other: nobody outside picks them.
+/// Puts the numbers that JavaScript gives its keys, one after the other, side by side into the table: neighbours in line are
+/// neighbours in memory, and no two share a place as long as no number is skipped. Nobody outside picks them.
 #[derive(Debug, Clone, Copy)]
-struct Spread(u64);
+struct InOrder(u64);
 
-impl BuildHasher for Spread {
+impl BuildHasher for InOrder {
     type Hasher = Self;
 
     fn build_hasher(&self) -> Self {
@@ -256,14 +279,15 @@ impl BuildHasher for Spread {
     }
 }
 
-impl Hasher for Spread {
+impl Hasher for InOrder {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
     }
 
     fn write_u32(&mut self, number: u32) {
-        let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ (product >> 32);
+        // The table takes the place from the low bits and tells neighbours apart by the seven highest, of 32 or of 64.
+        let number = u64::from(number);
+        self.0 ^= number ^ number << 25 ^ number << 57;
     }
 
     fn finish(&self) -> u64 {

@@ -101,14 +101,16 @@ fn qu_26_a_pause_survives_and_unreadable_pace_means_one_interval() {
 
 #[test]
 fn qu_05_old_results_make_room_and_their_numbers_are_told() {
-    let mut queue = fresh(&[1.0, 0.0, 0.0, 1.0, 20_000.0, 5.0, 2.0, 1.0]);
-    assert_eq!(queue.enqueue(0, &[1, 2, 3]), [0.0, 3.0, 2.0]);
-    assert_eq!(queue.enqueue(0, &[1, 2])[0], 2.0);
-    let (_, _, first) = turn(&mut queue, 0.0, &[]);
-    let (_, _, second) = turn(&mut queue, 0.0, &[first[0][1]]);
-    assert_eq!(queue.take_freed(), [0_u32; 0]);
-    turn(&mut queue, 0.0, &[second[0][1]]);
-    assert_eq!(queue.take_freed(), [1]);
+    let settings = [1.0, 0.0, 0.0, 1.0, 20_000.0, 5.0, 2.0, 1.0];
+    for mut queue in [fresh(&settings), PacedQueue::fresh(&settings, 0.5, 0.0)] {
+        assert_eq!(queue.enqueue(0, &[1, 2, 3]), [0.0, 3.0, 2.0]);
+        assert_eq!(queue.enqueue(0, &[1, 2])[0], 2.0);
+        let (_, _, first) = turn(&mut queue, 0.0, &[]);
+        let (_, _, second) = turn(&mut queue, 0.0, &[first[0][1]]);
+        assert_eq!(queue.take_freed(), [0_u32; 0]);
+        turn(&mut queue, 0.0, &[second[0][1]]);
+        assert_eq!(queue.take_freed(), [1]);
+    }
 }
 
 #[test]

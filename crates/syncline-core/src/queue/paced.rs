@@ -135,6 +135,11 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
         Ok(paced)
     }
 
+    /// Keeps track of the keys that are forgotten; see [`Queue::keep_removals`].
+    pub fn keep_removals(&mut self) {
+        self.queue.keep_removals();
+    }
+
     /// Puts keys into the line; see [`Queue::enqueue`].
     pub fn enqueue(&mut self, kind: Kind, keys: Vec<K>) -> Result<Enqueued, Full> {
         self.queue.enqueue(kind, keys)

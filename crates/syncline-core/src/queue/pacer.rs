@@ -74,6 +74,8 @@ pub struct Pacer {
     pace: Pace,
     /// When each of the calls in flight was first seen, or seen renewed; in step with `pace.calls`.
     seen_at: Vec<Timestamp>,
+    /// None of them earlier than this, so that a look at each is taken only when one may be lost.
+    seen_from: Timestamp,
     /// When the last start was seen; `None` while nobody has called yet.
     started_at: Option<Timestamp>,
     /// When the last end was seen.
@@ -99,6 +101,7 @@ impl Pacer {
             settings,
             pace: Pace::default(),
             seen_at: Vec::new(),
+            seen_from: Timestamp::ZERO,
             started_at: None,
             ended_at: None,
             hold: None,
@@ -139,6 +142,7 @@ impl Pacer {
                 _ => clock.now,
             })
             .collect();
+        self.seen_from = self.seen_at.iter().min().copied().unwrap_or(clock.now);
         self.hold = match (pace.pause, self.hold) {
             (Some(pause), Some(hold)) if pause.id == hold.id => Some(hold),
             (Some(pause), _) => Some(hold_for(pause, clock, steady)),
@@ -183,6 +187,7 @@ impl Pacer {
     pub fn start(&mut self, now: Timestamp) -> Result<Permit, Wait> {
         self.ready(now)?;
         let call = self.pace.start();
+        self.seen_from = if self.seen_at.is_empty() { now } else { self.seen_from.min(now) };
         self.seen_at.push(now);
         self.started_at = Some(now);
         Ok(self.permit(call, now))
@@ -209,12 +214,19 @@ impl Pacer {
         let index = self.pace.position(call)?;
         self.pace.renew(call);
         self.seen_at[index] = now;
+        self.seen_from = self.seen_from.min(now);
         Some(self.permit(call, now).deadline)
     }
 
     /// Gives up a call that nothing was heard of for a whole lease, if there is one; tells which.
     pub fn lose(&mut self, now: Timestamp) -> Option<u64> {
-        let call = self.lost(now).next()?;
+        if self.seen_from + self.settings.lease() > now {
+            return None;
+        }
+        let Some(call) = self.lost(now).next() else {
+            self.seen_from = self.seen_at.iter().min().copied().unwrap_or(now);
+            return None;
+        };
         self.give_up(now, call);
         Some(call)
     }

@@ -121,7 +121,8 @@ impl Meter {
     }
 
     fn weight_at(&self, now: Timestamp) -> f64 {
-        self.weight * kept(now.saturating_since(self.at))
+        // Many keys may end within one millisecond; nothing fades then.
+        if now <= self.at { self.weight } else { self.weight * kept(now.saturating_since(self.at)) }
     }
 
     fn rate_per_s(&self, now: Timestamp) -> f64 {

@@ -12,25 +12,26 @@ const RANK_MAX: u64 = (1 << 53) - 1;
 /// Keys whose record is not what it was when last drained.
 #[derive(Debug)]
 pub(super) struct Journal<K> {
-    open: bool,
+    puts: bool,
+    removals: bool,
     changed: Vec<u32>,
     removed: Vec<K>,
 }
 
 impl<K> Journal<K> {
     pub(super) const fn closed() -> Self {
-        Self { open: false, changed: Vec::new(), removed: Vec::new() }
+        Self { puts: false, removals: false, changed: Vec::new(), removed: Vec::new() }
     }
 
     /// `noted` is the entry's own mark, so that each is listed once.
     pub(super) fn note(&mut self, slot: u32, noted: &mut bool) {
-        if self.open && !std::mem::replace(noted, true) {
+        if self.puts && !std::mem::replace(noted, true) {
             self.changed.push(slot);
         }
     }
 
     pub(super) fn remove(&mut self, key: K) {
-        if self.open {
+        if self.removals {
             self.removed.push(key);
         }
     }
@@ -86,7 +87,13 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     /// From now on keeps track of what changes, for [`drain_changes`](Self::drain_changes). Whoever calls this must
     /// drain them: what is removed is remembered until then.
     pub fn keep_changes(&mut self) {
-        self.journal.open = true;
+        self.journal.puts = true;
+        self.journal.removals = true;
+    }
+
+    /// The same for what is removed alone: for a queue that is kept nowhere, but whose keys mean something elsewhere.
+    pub fn keep_removals(&mut self) {
+        self.journal.removals = true;
     }
 
     /// Hands out what changed since the last time, each key once, removals first, and forgets it.
