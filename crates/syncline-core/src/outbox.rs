@@ -11,6 +11,7 @@
 //!
 //! - [`EntityType`], [`SenderId`] and the limits: what an entry may be
 //! - [`Moment`] and [`Stamp`]: which of two changes of an entity is newer
+//! - [`Posted`]: a batch as it is posted
 //! - [`Said`], [`interpret`] and [`Answer`]: what the receiver's answer to a batch means
 //! - [`Delivery`]: one batch on its way: sent whole, and split down to the poisonous entry when that fails
 //! - [`Health`]: how long to leave a receiver alone, and how much to ask of it at once
@@ -26,6 +27,7 @@ mod delivery;
 mod health;
 mod moment;
 mod names;
+mod posted;
 mod stamp;
 mod verdict;
 
@@ -37,5 +39,6 @@ pub use names::{
     ENTITY_ID_MAX_BYTES, ENTITY_TYPE_MAX_BYTES, ENTITY_TYPES, EntityType, Invalid, PAYLOAD_MAX_BYTES,
     RECORDING_FILE, SenderId, check_entity_id, check_payload_size,
 };
+pub use posted::{Posted, PostedEntry};
 pub use stamp::{AHEAD_MAX, Stamp};
 pub use verdict::{POLICY, RETRY_AFTER_MAX, Verdict};
