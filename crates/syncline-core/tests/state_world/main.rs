@@ -59,7 +59,9 @@ fn storm(name: &str, faults: Faults) -> String {
         sum
     });
     let [ops, writes, repairs, crashes, refusals, lost] = total;
-    assert!(ops > 10 * tallies.len() as u64 && writes > ops / 10 && repairs > 0, "{total:?}");
+    // One seed alone is a replay.
+    let busy = ops > 10 * tallies.len() as u64 && writes > ops / 10 && repairs > 0;
+    assert!(busy || tallies.len() == 1, "{total:?}");
     format!(
         "{name}: {} schedules, {ops} operations, {writes} writes, {repairs} dropped updates written again, \
          {crashes} crashes, {refusals} refused writes, {lost} events and messages lost, doubled or late",

@@ -175,9 +175,9 @@ impl Party {
                     Wish::Remove(id) => ids.retain(|other| *other != Json::Text(id.clone())),
                     Wish::Reset => ids.clear(),
                 }
-                // An empty list would be a reset.
+                // An empty list would be a reset: such a writer cannot say that only the last one is gone, and leaves it.
                 if matches!(doing.wish, Wish::Remove(_)) && ids.is_empty() {
-                    self.fates[doing.op].1 = Fate::Stored;
+                    self.fates[doing.op].1 = Fate::Refused;
                     *step = None;
                     return;
                 }

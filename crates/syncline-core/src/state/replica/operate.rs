@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::bridge::Change;
 use super::super::index::Entry;
-use super::super::layout::{Layout, Place};
+use super::super::layout::{Kind, Layout, Place};
 use super::super::message::Said;
 use super::super::names::{
     BATCH_MAX, ENTITIES_MAX, INDEX_KEY, PACKED_KEY, SETTINGS_KEY, SHARD_IDS_MAX, SHARDS_MAX,
@@ -283,6 +283,8 @@ impl Replica {
                 if op.keys.is_empty() {
                     op.keys.insert(INDEX_KEY.to_owned());
                 }
+                // What was removed meanwhile is not among all there is to read.
+                self.dirty.extend(op.keys.iter().cloned());
             }
         }
     }
@@ -329,49 +331,54 @@ impl Replica {
 
     /// These keys hold what was known when operation `number` had been begun.
     pub(super) fn confirm(&mut self, keys: &BTreeSet<String>, number: u64) {
-        let layout = self.index.layout();
         if keys.contains(SETTINGS_KEY)
             && !self.ops.iter().any(|op| op.number > number && op.keys.contains(SETTINGS_KEY))
         {
             self.settings_pending = false;
         }
+        self.settle_values(keys, number);
         let mut said = Vec::new();
         let mut done = Vec::new();
-        for op in &mut self.ops {
-            if op.number > number {
-                break;
-            }
+        for op in self.ops.iter_mut().take_while(|op| op.number <= number) {
             op.keys.retain(|key| !keys.contains(key));
-            let Undo::Entities(entities) = &op.undo else {
-                if op.keys.is_empty() {
-                    done.push(op.op);
-                }
+            if !op.keys.is_empty() {
                 continue;
-            };
-            for before in entities.iter().filter(|before| before.wrote.is_some()) {
-                if let Some(held) = self.values.get_mut(&before.id)
-                    && held.pending == op.number
-                    && !op.keys.contains(&layout.value_key(&before.id))
-                {
-                    held.pending = 0;
-                }
             }
-            if op.keys.is_empty() {
-                done.push(op.op);
-                said.extend(entities.iter().map(|before| (before.id.clone(), before.wrote)));
+            done.push(op.op);
+            if let Undo::Entities(entities) = &op.undo {
+                said.extend(entities.iter().map(|before| (before.id.clone(), before.made)));
             }
         }
         self.ops.retain(|op| !op.keys.is_empty());
         done.into_iter().for_each(|op| self.finish(op, None));
-        let said: Vec<_> = said.into_iter().filter_map(|(id, wrote)| self.saying(id, wrote)).collect();
+        let said: Vec<_> = said.into_iter().filter_map(|(id, made)| self.saying(id, made)).collect();
         self.tell(&said);
     }
 
-    /// What others should hear about an entity; nothing when it is different by now.
-    fn saying(&self, id: String, wrote: Option<Stamp>) -> Option<(String, Said)> {
-        let said = match wrote {
-            Some(_) => Said::Set(self.values.get(&id)?.stored.clone()),
-            None => Said::Removed(Some(self.index.entry(&id).filter(|entry| !entry.live)?.stamp)),
+    /// The values behind these keys are stored, as far as operations up to `number` made them.
+    fn settle_values(&mut self, keys: &BTreeSet<String>, number: u64) {
+        let layout = self.index.layout();
+        let settle = |held: &mut Held| {
+            if held.pending <= number {
+                held.pending = 0;
+            }
+        };
+        for key in keys {
+            match layout.kind(key) {
+                Kind::Entity(id) => self.values.get_mut(id).into_iter().for_each(settle),
+                Kind::Packed => self.values.values_mut().for_each(settle),
+                _ => {}
+            }
+        }
+    }
+
+    /// What others should hear about an entity; nothing when a later operation has changed it, which will tell when it is
+    /// stored itself.
+    fn saying(&self, id: String, made: Option<Entry>) -> Option<(String, Said)> {
+        let said = match made.filter(|entry| !entry.live) {
+            None => Said::Set(self.values.get(&id).filter(|held| held.pending == 0)?.stored.clone()),
+            made if self.index.entry(&id) == made => Said::Removed(made.map(|entry| entry.stamp)),
+            _ => return None,
         };
         Some((id, said))
     }
@@ -433,7 +440,11 @@ impl Replica {
         };
         if ours {
             self.values.remove(&before.id);
-            if let Some(held) = before.held {
+            if let Some(mut held) = before.held {
+                // The operation that made it may have been stored meanwhile.
+                if !self.ops.iter().any(|op| op.number == held.pending) {
+                    held.pending = 0;
+                }
                 self.values.insert(before.id.clone(), held);
             }
         }
