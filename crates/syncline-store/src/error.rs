@@ -164,16 +164,29 @@ impl Error {
 
     /// Sorts what SQLite answered.
     pub(crate) fn sqlite(store: &str, error: &sqlx::Error) -> Self {
-        let (store, reason) = (store.to_owned(), reason(error));
         let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
+        match error {
+            sqlx::Error::PoolTimedOut => Self::Busy { store: store.to_owned(), reason: reason(error) },
+            sqlx::Error::PoolClosed => Self::Closed { store: store.to_owned() },
+            _ => Self::sqlite_code(store, reason(error), code),
+        }
+    }
+
+    /// Sorts what SQLite answered to the thread that speaks to it directly.
+    pub(crate) fn rusqlite(store: &str, error: &rusqlite::Error) -> Self {
+        let code = error.sqlite_error().map(|error| error.extended_code);
+        Self::sqlite_code(store, cut(error.to_string()), code)
+    }
+
+    fn sqlite_code(store: &str, reason: String, code: Option<i32>) -> Self {
+        let store = store.to_owned();
         // The low byte is the primary result code: https://www.sqlite.org/rescode.html
-        match (error, code.map(|code| code & 0xff)) {
-            (_, Some(5 | 6)) | (sqlx::Error::PoolTimedOut, _) => Self::Busy { store, reason },
-            (_, Some(13)) => Self::Full { store, reason },
-            (_, Some(3 | 8 | 14 | 23)) => Self::Denied { store, reason },
-            (_, Some(11 | 26)) => Self::Corrupt { store, reason },
-            (_, Some(10)) => Self::Disk { store, reason },
-            (sqlx::Error::PoolClosed, _) => Self::Closed { store },
+        match code.map(|code| code & 0xff) {
+            Some(5 | 6) => Self::Busy { store, reason },
+            Some(13) => Self::Full { store, reason },
+            Some(3 | 8 | 14 | 23) => Self::Denied { store, reason },
+            Some(11 | 26) => Self::Corrupt { store, reason },
+            Some(10) => Self::Disk { store, reason },
             _ => Self::Engine { store, reason },
         }
     }
@@ -211,12 +224,15 @@ impl Error {
 }
 
 fn reason(error: &sqlx::Error) -> String {
-    let mut text = match error {
+    cut(match error {
         sqlx::Error::Database(database) => database.message().to_owned(),
         // The pool does not tell which of the two it was.
         sqlx::Error::PoolTimedOut => "no connection in time: none answered, or all are in use".to_owned(),
         other => other.to_string(),
-    };
+    })
+}
+
+fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(REASON_MAX_BYTES));
     text
 }

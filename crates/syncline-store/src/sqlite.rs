@@ -93,16 +93,8 @@ impl Engine {
         let turn = Turn::default();
         let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&turn));
         // Grants are not synced one by one, so they have a connection of their own.
-        let unsynced = match in_memory {
-            true => writer.clone(),
-            false => {
-                let options = options.clone().synchronous(SqliteSynchronous::Normal);
-                let options = options.pragma("journal_size_limit", LOG_KEPT_BYTES);
-                let connection = options.connect().await.map_err(failed)?;
-                Writer::start(Arc::clone(&store), connection, turn)
-            }
-        };
-        let locks = Arc::new(lock::Shared::new(unsynced, quiet_until_ms, in_memory));
+        let locks = lock::Shared::open(Arc::clone(&store), &file, in_memory, turn, quiet_until_ms).await?;
+        let locks = Arc::new(locks);
         let readers = (!in_memory).then(|| {
             PoolOptions::new()
                 .max_connections(READERS)

@@ -1,7 +1,7 @@
 //! Locks on SQLite. Leases are counted on the store's steady clock.
 //!
-//! Grants, renewals and releases share commits like every write, but on a connection of their own whose commits are
-//! not synced (`synchronous=NORMAL` on the same log). What that means for which crash:
+//! Grants, renewals and releases share commits like every write, but on a thread and a connection of their own
+//! ([`ledger`]) whose commits are not synced (`synchronous=NORMAL` on the same log). What that means for which crash:
 //!
 //! - **The process is killed:** nothing is lost. What is committed is the system's to write.
 //! - **The machine loses power:** the last grants and releases may be gone. Therefore two promises are synced ahead of
@@ -13,15 +13,20 @@
 //! Several processes may share the file: everything is decided by the rows, inside SQLite's transactions. A release
 //! wakes who waits in this process at once; in another one they look every [`LOOK_EVERY`].
 
+mod ledger;
+
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Params, params};
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 
+use self::ledger::Ledger;
 use super::Engine;
-use super::writer::{Work, Writer};
+use super::writer::Turn;
 use crate::Error;
 use crate::clock::SteadyClock;
 use crate::lock::{
@@ -41,42 +46,42 @@ const TOKENS_PER_MS: i64 = 1_000;
 /// name, lease, holder, token, now, expires_at, ceiling. Gives the token, or no row where somebody else holds it or the
 /// ceiling is reached.
 const GRANT: &str = "INSERT INTO locks (name, lease_id, holder, token, granted_at, expires_at) \
-     SELECT $1, $2, $3, max($4, floor + 1), $5, $6 FROM lock_reserve WHERE max($4, floor + 1) <= $7 \
+     SELECT ?1, ?2, ?3, max(?4, floor + 1), ?5, ?6 FROM lock_reserve WHERE max(?4, floor + 1) <= ?7 \
      ON CONFLICT (name) DO UPDATE SET \
-     token = CASE WHEN lease_id = excluded.lease_id AND expires_at > $5 THEN token \
+     token = CASE WHEN lease_id = excluded.lease_id AND expires_at > ?5 THEN token \
          ELSE max(token + 1, excluded.token) END, \
-     granted_at = CASE WHEN lease_id = excluded.lease_id AND expires_at > $5 THEN granted_at \
+     granted_at = CASE WHEN lease_id = excluded.lease_id AND expires_at > ?5 THEN granted_at \
          ELSE excluded.granted_at END, \
      lease_id = excluded.lease_id, holder = excluded.holder, expires_at = excluded.expires_at \
-     WHERE token < $7 AND (expires_at <= $5 OR lease_id = excluded.lease_id) RETURNING token";
-const RENEW: &str = "UPDATE locks SET expires_at = $4 WHERE name = $1 AND lease_id = $2 AND expires_at > $3 \
+     WHERE token < ?7 AND (expires_at <= ?5 OR lease_id = excluded.lease_id) RETURNING token";
+const RENEW: &str = "UPDATE locks SET expires_at = ?4 WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 \
      RETURNING token";
-const RELEASE: &str = "UPDATE locks SET lease_id = NULL, expires_at = $3 \
-     WHERE name = $1 AND lease_id = $2 AND expires_at > $3 RETURNING token";
-const LEASE: &str = "SELECT lease_id FROM locks WHERE name = $1";
+const RELEASE: &str = "UPDATE locks SET lease_id = NULL, expires_at = ?3 \
+     WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 RETURNING token";
+const LEASE: &str = "SELECT lease_id FROM locks WHERE name = ?1";
 /// The lock as it was before its lease is ended.
-const LOOK: &str = "SELECT name, holder, token, $2 - granted_at, expires_at - $2 FROM locks \
-     WHERE name = $1 AND expires_at > $2";
-const HELD_BY_ANOTHER: &str = "SELECT name, holder, token, $2 - granted_at, expires_at - $2 FROM locks \
-     WHERE name = $1 AND expires_at > $2 AND lease_id IS NOT $3";
-const END: &str = "UPDATE locks SET lease_id = NULL, expires_at = $2 WHERE name = $1 AND expires_at > $2";
-const LIST: &str = "SELECT name, holder, token, $3 - granted_at, expires_at - $3 FROM locks \
-     WHERE name >= $1 AND name < $2 AND expires_at > $3 ORDER BY name LIMIT $4";
+const LOOK: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM locks \
+     WHERE name = ?1 AND expires_at > ?2";
+const HELD_BY_ANOTHER: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM locks \
+     WHERE name = ?1 AND expires_at > ?2 AND lease_id IS NOT ?3";
+const END: &str = "UPDATE locks SET lease_id = NULL, expires_at = ?2 WHERE name = ?1 AND expires_at > ?2";
+const LIST: &str = "SELECT name, holder, token, ?3 - granted_at, expires_at - ?3 FROM locks \
+     WHERE name >= ?1 AND name < ?2 AND expires_at > ?3 ORDER BY name LIMIT ?4";
 /// The token of a lock that is free or is the asker's own: the ceiling stood in the way.
-const TOKEN: &str = "SELECT max(token_ceiling, coalesce((SELECT token FROM locks WHERE name = $1), floor)) \
+const TOKEN: &str = "SELECT max(token_ceiling, coalesce((SELECT token FROM locks WHERE name = ?1), floor)) \
      FROM lock_reserve";
-const RESERVE: &str = "UPDATE lock_reserve SET token_ceiling = max(token_ceiling, $1), \
-     lease_horizon = max(lease_horizon, $2), reserved_at = $3 RETURNING token_ceiling, lease_horizon";
-const FORGETTABLE: &str = "SELECT name FROM locks WHERE expires_at < $1 LIMIT $2";
+const RESERVE: &str = "UPDATE lock_reserve SET token_ceiling = max(token_ceiling, ?1), \
+     lease_horizon = max(lease_horizon, ?2), reserved_at = ?3 RETURNING token_ceiling, lease_horizon";
+const FORGETTABLE: &str = "SELECT name FROM locks WHERE expires_at < ?1 LIMIT ?2";
 /// Where the tokens of names without a row may not go back below.
 const RAISE_FLOOR: &str = "UPDATE lock_reserve SET floor = max(floor, coalesce((SELECT max(token) FROM locks \
-     WHERE name IN (SELECT value FROM json_each($1)) AND expires_at < $2), 0))";
-const FORGET: &str = "DELETE FROM locks WHERE name IN (SELECT value FROM json_each($1)) AND expires_at < $2";
+     WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2), 0))";
+const FORGET: &str = "DELETE FROM locks WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2";
 
 /// What all ports of one engine share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    writer: Writer,
+    ledger: Ledger,
     ears: Arc<Ears>,
     /// The last promises this process has made.
     reserve: Mutex<Reserve>,
@@ -100,21 +105,27 @@ pub(crate) struct SqliteLocks {
 }
 
 impl Shared {
-    /// `unsynced` writes what need not survive the machine.
-    pub(super) fn new(unsynced: Writer, quiet_until_ms: i64, in_memory: bool) -> Self {
-        Self {
-            writer: unsynced,
+    /// Opens `file`, whose schema is up to date, once more for what need not survive the machine.
+    pub(super) async fn open(
+        store: Arc<str>,
+        file: &Path,
+        in_memory: bool,
+        turn: Turn,
+        quiet_until_ms: i64,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            ledger: Ledger::open(store, file, in_memory, turn).await?,
             ears: Arc::default(),
             // Nothing is known to be promised before the first promise is made.
             reserve: Mutex::new(Reserve { token_ceiling: 0, lease_horizon_ms: 0 }),
             quiet_until_ms,
             look_every: if in_memory { LOOK_EVERY_ALONE } else { LOOK_EVERY },
-        }
+        })
     }
 
-    /// Commits what is queued. In memory the writer is the engine's own, and closing it twice does nothing.
+    /// Commits what is queued.
     pub(super) async fn close(&self) {
-        self.writer.close().await;
+        self.ledger.close().await;
         self.ears.tell_all();
     }
 
@@ -158,13 +169,29 @@ pub(super) async fn grant_synced(
     Ok(Ok(()))
 }
 
-/// The one row that a change answers with, after the statement was run to its end: only there a change that is a
-/// transaction by itself is committed, or says why not.
-async fn to_the_end(
-    query: sqlx::query::QueryScalar<'_, sqlx::Sqlite, i64, sqlx::sqlite::SqliteArguments>,
-    connection: &mut SqliteConnection,
-) -> sqlx::Result<Option<i64>> {
-    Ok(query.fetch_all(connection).await?.pop())
+/// The number that a statement answers with, if it changes or finds a row.
+fn number(connection: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<Option<i64>> {
+    connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()
+}
+
+/// The lock that a statement finds.
+fn found(connection: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<Option<Holding>> {
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> { row.try_into() };
+    Ok(connection.prepare_cached(sql)?.query_row(values, row).optional()?.map(holding))
+}
+
+/// The answer to somebody who showed a lease: the token where a row was changed.
+fn answer(
+    connection: &Connection,
+    (name, lease): (&str, LeaseId),
+    changed: Option<i64>,
+) -> rusqlite::Result<Result<Token, Refused>> {
+    if let Some(token) = changed {
+        return Ok(Ok(token_of(token)));
+    }
+    let mut read = connection.prepare_cached(LEASE)?;
+    let found: Option<Option<String>> = read.query_row([name], |row| row.get(0)).optional()?;
+    Ok(Err(lock::refused(found, lease)))
 }
 
 /// What one attempt at a grant came to.
@@ -199,53 +226,46 @@ impl Locks for SqliteLocks {
         loop {
             self.promise(0, ttl).await?;
             let horizon_ms = self.shared().reserve().lease_horizon_ms;
-            let clock = self.engine.clock().clone();
-            let renew = sqlx::query_scalar(RENEW).bind(name.as_str().to_owned()).bind(lease.text());
-            let renewed = self.write_once(move |connection| {
-                Box::pin(async move {
-                    let now_ms = clock.now_ms();
-                    let expires_at = now_ms + ttl_ms(ttl);
-                    if expires_at > horizon_ms {
-                        return Ok(None);
-                    }
-                    Ok(Some(to_the_end(renew.bind(now_ms).bind(expires_at), connection).await?))
-                })
+            let (clock, name) = (self.engine.clock().clone(), name.as_str().to_owned());
+            let renewed = self.shared().ledger.write(move |connection| {
+                let now_ms = clock.now_ms();
+                let expires_at = now_ms + ttl_ms(ttl);
+                if expires_at > horizon_ms {
+                    return Ok(None);
+                }
+                let token = number(connection, RENEW, params![name, lease.text(), now_ms, expires_at])?;
+                answer(connection, (&name, lease), token).map(Some)
             });
             if let Some(renewed) = renewed.await? {
-                return self.answer(name, lease, renewed).await;
+                return Ok(renewed);
             }
         }
     }
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
-        let release = sqlx::query_scalar(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
-        let clock = self.engine.clock().clone();
-        let released =
-            self.write_once(move |connection| Box::pin(to_the_end(release.bind(clock.now_ms()), connection)));
+        let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
+        let released = self.shared().ledger.write(move |connection| {
+            let token = number(connection, RELEASE, params![text, lease.text(), clock.now_ms()])?;
+            answer(connection, (&text, lease), token)
+        });
         let released = released.await?;
-        if released.is_some() {
+        if released.is_ok() {
             self.shared().ears.tell(name.as_str());
         }
-        self.answer(name, lease, released).await
+        Ok(released)
     }
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
-        let now_ms = self.engine.clock().now_ms();
-        let look = sqlx::query_as(LOOK).bind(name.as_str().to_owned()).bind(now_ms);
-        let end = sqlx::query(END).bind(name.as_str().to_owned()).bind(now_ms);
-        let ended: Option<Row> = self
-            .shared()
-            .writer
-            .write(move |connection| {
-                Box::pin(async move {
-                    let found = look.fetch_optional(&mut *connection).await?;
-                    end.execute(connection).await?;
-                    Ok(found)
-                })
-            })
-            .await?;
+        let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
+        let ended = self.shared().ledger.write(move |connection| {
+            let now_ms = clock.now_ms();
+            let held = found(connection, LOOK, params![text, now_ms])?;
+            connection.prepare_cached(END)?.execute(params![text, now_ms])?;
+            Ok(held)
+        });
+        let ended = ended.await?;
         self.shared().ears.tell(name.as_str());
-        Ok(ended.map(holding))
+        Ok(ended)
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
@@ -277,15 +297,11 @@ impl Locks for SqliteLocks {
             return Ok(0);
         }
         let names = serde_json::to_string(&names).expect("a list of strings");
-        let raise = sqlx::query(RAISE_FLOOR).bind(names.clone()).bind(before_ms);
-        let forget = sqlx::query(FORGET).bind(names).bind(before_ms);
-        let forgotten = self.shared().writer.write(move |connection| {
-            Box::pin(async move {
-                raise.execute(&mut *connection).await?;
-                forget.execute(connection).await
-            })
+        let forgotten = self.shared().ledger.write(move |connection| {
+            connection.prepare_cached(RAISE_FLOOR)?.execute(params![names, before_ms])?;
+            connection.prepare_cached(FORGET)?.execute(params![names, before_ms])
         });
-        Ok(forgotten.await?.rows_affected())
+        Ok(forgotten.await? as u64)
     }
 }
 
@@ -298,39 +314,27 @@ impl SqliteLocks {
         &self.engine.locks
     }
 
-    async fn write_once<T, F>(&self, work: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
-        self.shared().writer.write_once(work).await
-    }
-
     /// One attempt, decided when its turn has come.
     async fn attempt(&self, request: Request<'_>) -> Result<Attempt, Error> {
         let (name, lease) = (request.name.as_str().to_owned(), request.lease.text());
         let (holder, ttl_ms) = (request.holder.to_owned(), ttl_ms(request.ttl));
         let (clock, reserve) = (self.engine.clock().clone(), self.shared().reserve());
-        self.write_once(move |connection| {
-            Box::pin(async move {
-                let (now_ms, token) = (clock.now_ms(), clock_token(&clock));
-                if now_ms + ttl_ms > reserve.lease_horizon_ms || token > reserve.token_ceiling {
-                    return Ok(Attempt::BeyondReserve { token });
-                }
-                let grant = sqlx::query_scalar(GRANT).bind(&name).bind(&lease).bind(holder).bind(token);
-                let grant = grant.bind(now_ms).bind(now_ms + ttl_ms).bind(reserve.token_ceiling);
-                if let Some(token) = to_the_end(grant, connection).await? {
-                    return Ok(Attempt::Done(Acquired::Granted { token: token_of(token) }));
-                }
-                let held = sqlx::query_as(HELD_BY_ANOTHER).bind(&name).bind(now_ms).bind(&lease);
-                if let Some(held) = held.fetch_optional(&mut *connection).await? {
-                    return Ok(Attempt::Done(Acquired::Held(holding(held))));
-                }
-                let reached: i64 = sqlx::query_scalar(TOKEN).bind(&name).fetch_one(connection).await?;
-                Ok(Attempt::BeyondReserve { token: reached + 1 })
-            })
-        })
-        .await
+        let attempt = self.shared().ledger.write(move |connection| {
+            let (now_ms, token) = (clock.now_ms(), clock_token(&clock));
+            if now_ms + ttl_ms > reserve.lease_horizon_ms || token > reserve.token_ceiling {
+                return Ok(Attempt::BeyondReserve { token });
+            }
+            let wish = params![name, lease, holder, token, now_ms, now_ms + ttl_ms, reserve.token_ceiling];
+            if let Some(token) = number(connection, GRANT, wish)? {
+                return Ok(Attempt::Done(Acquired::Granted { token: token_of(token) }));
+            }
+            if let Some(held) = found(connection, HELD_BY_ANOTHER, params![name, now_ms, lease])? {
+                return Ok(Attempt::Done(Acquired::Held(held)));
+            }
+            let reached = number(connection, TOKEN, [&name])?.unwrap_or(0);
+            Ok(Attempt::BeyondReserve { token: reached + 1 })
+        });
+        attempt.await
     }
 
     /// Makes sure that what was promised durably reaches as far as a lease of `ttl` and this token.
@@ -349,21 +353,6 @@ impl SqliteLocks {
         known.token_ceiling = known.token_ceiling.max(token_ceiling);
         known.lease_horizon_ms = known.lease_horizon_ms.max(lease_horizon_ms);
         Ok(())
-    }
-
-    /// The answer to somebody who showed a lease: the token where a row was changed.
-    async fn answer(
-        &self,
-        name: &Name,
-        lease: LeaseId,
-        changed: Option<i64>,
-    ) -> Result<Result<Token, Refused>, Error> {
-        if let Some(token) = changed {
-            return Ok(Ok(token_of(token)));
-        }
-        let found = sqlx::query_scalar(LEASE).bind(name.as_str().to_owned());
-        let found = self.engine.read(|connection| Box::pin(found.fetch_optional(connection))).await?;
-        Ok(Err(lock::refused(found, lease)))
     }
 }
 

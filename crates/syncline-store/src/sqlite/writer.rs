@@ -30,7 +30,7 @@ pub(crate) const QUEUE_MAX: usize = 1_024;
 /// Most changes in one transaction.
 pub(crate) const BATCH_MAX: usize = 512;
 /// How long a caller waits for a place in the queue before it is told that the store is busy.
-const ADMISSION_MAX: Duration = Duration::from_secs(10);
+pub(crate) const ADMISSION_MAX: Duration = Duration::from_secs(10);
 
 /// What is done on a connection, as a future that borrows it. An error undoes it.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'c>>;
@@ -81,26 +81,8 @@ impl Writer {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
-        self.queue(work, true).await
-    }
-
-    /// The same for work that changes something by one statement at most. A statement is done or not done as a whole
-    /// by itself, so it needs no savepoint around it, which is two thirds of the way to the database.
-    pub(crate) async fn write_once<T, F>(&self, work: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
-        self.queue(work, false).await
-    }
-
-    async fn queue<T, F>(&self, work: F, apart: bool) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
         let (answer, answered) = oneshot::channel();
-        let change = Message::Change(Box::new(Pending { work, apart, answer }));
+        let change = Message::Change(Box::new(Pending { work, answer }));
         match self.queue.send_timeout(change, ADMISSION_MAX).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
@@ -133,9 +115,6 @@ impl Writer {
 /// A change waiting for its turn, its result type forgotten.
 #[async_trait]
 trait Change: Send {
-    /// Whether it needs a savepoint to be undone by.
-    fn apart(&self) -> bool;
-
     /// Runs the change; the result waits in what is returned.
     async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome>;
 
@@ -153,7 +132,6 @@ trait Outcome: Send {
 
 struct Pending<T, F> {
     work: F,
-    apart: bool,
     answer: oneshot::Sender<Result<T, Error>>,
 }
 
@@ -168,10 +146,6 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
 {
-    fn apart(&self) -> bool {
-        self.apart
-    }
-
     async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
         let result = (self.work)(connection).await.map_err(|error| Error::sqlite(store, &error));
         Box::new(Ran { result, answer: self.answer })
@@ -255,9 +229,6 @@ impl Task {
     async fn commit_together(&mut self, first: Box<dyn Change>) -> Result<(), Error> {
         let turn = Arc::clone(&self.turn);
         let _ours = turn.lock().await;
-        if !first.apart() && self.changes.is_empty() {
-            return self.run_alone(first).await;
-        }
         if let Err(error) = self.begin().await {
             first.refuse(error.clone());
             return Err(error);
@@ -288,19 +259,6 @@ impl Task {
         committed
     }
 
-    /// A lone change that writes once is a transaction by itself: beginning and committing one around it would be two
-    /// more ways to the database and back.
-    async fn run_alone(&mut self, change: Box<dyn Change>) -> Result<(), Error> {
-        let outcome = change.run(&self.store, &mut self.connection).await;
-        let failed = outcome.error().cloned();
-        if failed.is_none() {
-            self.counters.writes.fetch_add(1, Ordering::Relaxed);
-            self.counters.commits.fetch_add(1, Ordering::Relaxed);
-        }
-        outcome.answer(Ok(()));
-        failed.map_or(Ok(()), Err)
-    }
-
     async fn begin(&mut self) -> Result<(), Error> {
         self.statement("BEGIN IMMEDIATE").await.map_err(|error| match error {
             // A connection that cannot even begin is of no use any more.
@@ -312,14 +270,12 @@ impl Task {
     /// Runs one change, in its savepoint where it needs one. The second value tells whether the transaction around it
     /// still stands.
     async fn run_apart(&mut self, change: Box<dyn Change>) -> (Box<dyn Outcome>, Result<(), Error>) {
-        let apart = change.apart();
-        if apart && let Err(error) = self.statement("SAVEPOINT change").await {
+        if let Err(error) = self.statement("SAVEPOINT change").await {
             return (Box::new(Unrun(change)), Err(error));
         }
         let outcome = change.run(&self.store, &mut self.connection).await;
         let undisturbed = match outcome.error() {
-            None if apart => self.statement("RELEASE change").await,
-            None => Ok(()),
+            None => self.statement("RELEASE change").await,
             // After these SQLite may have rolled the whole transaction back.
             Some(
                 error @ (Error::Busy { .. }
@@ -328,7 +284,6 @@ impl Task {
                 | Error::Corrupt { .. }
                 | Error::Denied { .. }),
             ) => Err(error.clone()),
-            Some(_) if !apart => Ok(()),
             Some(_) => match self.statement("ROLLBACK TO change").await {
                 Ok(()) => self.statement("RELEASE change").await,
                 failed => failed,
