@@ -64,7 +64,6 @@ export class Saver {
       this.#since = Date.now();
       this.#hold(lease);
       this.#tell("happened", SaveNews.Acquired);
-      this.#lock.record.sweep(this.#facts.file).catch(() => {});
     } else if (type === "renewed") this.#hold(lease);
     else if (type === "backoff") {
       this.#tell("happened", SaveNews.Waiting);
@@ -199,8 +198,7 @@ export class Saver {
     this.#storing = this.#edit;
     const bytes = new TextEncoder().encode(JSON.stringify({ stamp, text: this.#text }));
     try {
-      // Without a lease there is none to be named after, and the rules will not go on.
-      this.#draft = await this.#lock.record.prepare(file, bytes, this.#lease?.leaseId ?? "lost");
+      this.#draft = await this.#lock.record.prepare(file, bytes);
     } catch (error) {
       this.#post("trouble", { message: error.message });
       return this.#tell("happened", SaveNews.TempFailed);

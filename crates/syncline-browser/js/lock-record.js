@@ -1,13 +1,14 @@
 // Where a lease is written down: the file `<project>/.lock` in OPFS, or one row of IndexedDB where there is no OPFS.
 //
-// Guarantees: what is written between open() and close() replaces what open() read and nothing else: the file is under
-// its exclusive access handle, the row is written in one transaction that fails if it has changed. A tab that is killed
-// there leaves the old record, the new one or, in the file, a part of it, which the rules take for held by somebody
-// unknown. commit() puts a document in place under the same exclusion. Which place it is follows from the platform alone, never from a failure: all tabs of an origin look at the
-// same one. What a record means, and when to open it, is left to the rules.
+// Guarantees: write() replaces what open() read and nothing else; it fails where somebody else was faster. commit() puts a
+// document in place under the same condition. No tab ever has hold of something that another one waits for, so one that
+// is frozen or killed at any moment holds up nobody, and when it goes on it can no longer replace what is not as it was.
+// Which place it is follows from the platform alone, never from a failure: all tabs of an origin look at the same one.
+// What a record means, and when to open it, is left to the rules.
 
 const FILE = ".lock";
-// An access handle is open for one or two milliseconds; somebody who waits this long has met a frozen tab or a defect.
+const DRAFTS = ".drafts";
+const UNFINISHED = "~";
 const BUSY_MAX_MS = 300;
 const BUSY_PAUSE_MS = 4;
 const RECORD_MAX_BYTES = 4_096;
@@ -39,81 +40,71 @@ export function openRecord(project) {
   return hasFiles() ? new FileRecord(project) : new RowRecord(project);
 }
 
+// OPFS has no compare-and-set, and an exclusive handle stays with a tab that is frozen while it has it open. But a move is
+// done by the browser, as a whole, and fails if its source is gone. So every change is a draft first, a file in `.drafts`,
+// written under another name and complete from the moment it has its own. Then, in this order: remove the drafts of all
+// others; see that the record is what it was; move the draft to its place. Of two that do so, the one that moves later has
+// either lost its draft to the other, or has looked at the record after the other's move: its draft was not there when the
+// other looked for drafts, so its own looking came after, and found the other's draft moved already, or removed it.
 class FileRecord {
   #project;
-  #folder;
-  #handle;
+  #places;
+  #text = "";
+  #drafts = new Set();
 
   constructor(project) {
     this.#project = project;
   }
 
-  /** Makes the record ours until close(), and says what is written in it. */
+  /** What is written in the record. */
   async open() {
-    const folder = await this.#open();
-    const deadline = performance.now() + BUSY_MAX_MS;
-    for (;;) {
+    const { folder } = await this.#open();
+    this.#text = await this.#patiently("read", () => read(folder));
+    return this.#text;
+  }
+
+  /** Replaces what open() read. */
+  async write(text) {
+    const places = await this.#open();
+    const bytes = new TextEncoder().encode(text);
+    await this.#patiently("write", async () => {
+      const draft = await this.#draft(places, FILE, bytes);
       try {
-        // Asked for each time: somebody may have removed the file, and its old handle would then lock nothing.
-        this.#handle = await (await folder.getFileHandle(FILE, { create: true })).createSyncAccessHandle();
-        break;
-      } catch (cause) {
-        const busy = cause?.name === "NoModificationAllowedError" || cause?.name === "InvalidStateError";
-        if (!busy) throw asRecordError("open", cause);
-        if (performance.now() > deadline) throw new RecordError("busy", "another tab has the lease file open", cause);
-      }
-      await new Promise((resolve) => setTimeout(resolve, BUSY_PAUSE_MS * (1 + Math.random())));
-    }
-    try {
-      const bytes = new Uint8Array(Math.min(this.#handle.getSize(), RECORD_MAX_BYTES));
-      this.#handle.read(bytes, { at: 0 });
-      return new TextDecoder().decode(bytes);
-    } catch (cause) {
-      this.close();
-      throw asRecordError("read", cause);
-    }
-  }
-
-  /** Replaces what is written in the open record. */
-  write(text) {
-    writeAll(this.#handle, new TextEncoder().encode(text));
-  }
-
-  /** Puts the document's draft in its place while the record is open: nobody can take the lease meanwhile. */
-  async commit({ draft, name }) {
-    // A move replaces the old version as a whole, or not at all.
-    await attempt("write", () => draft.move(name));
-  }
-
-  close() {
-    this.#handle?.close();
-    this.#handle = undefined;
-  }
-
-  /** Writes a new version of a document beside the old one, under a name that no other tab uses. */
-  async prepare(name, bytes, unique) {
-    const folder = await this.#open();
-    return attempt("write", async () => {
-      const draft = await folder.getFileHandle(`${name}.${unique}.new`, { create: true });
-      const pen = await draft.createSyncAccessHandle();
-      try {
-        writeAll(pen, bytes);
+        await this.#revokeOthers(places);
+        if ((await read(places.folder)) !== this.#text) throw new RecordError("busy", STEPS.busy);
+        await this.#put(places, draft, FILE);
       } finally {
-        pen.close();
+        await this.discard({ draft });
       }
-      return { draft, name };
     });
+    this.#text = text;
+  }
+
+  /** Puts the document's draft in its place, unless somebody has begun to replace the record since it was made. */
+  async commit({ draft, name }) {
+    await attempt("write", async () => this.#put(await this.#open(), draft, name));
+  }
+
+  close() {}
+
+  /** Writes a new version of a document beside the old one. */
+  async prepare(name, bytes) {
+    const places = await this.#open();
+    return attempt("write", async () => ({ draft: await this.#draft(places, name, bytes, true), name }));
   }
 
   /** Removes a draft that was not committed. */
-  async discard({ draft, name }) {
-    if (draft.name !== name) await (await this.#open()).removeEntry(draft.name).catch(() => {});
+  async discard({ draft }) {
+    if (!this.#drafts.delete(draft.name)) return;
+    const { drafts } = await this.#open();
+    await drafts.removeEntry(draft.name).catch(() => {});
   }
 
   /** The newest version of a document as bytes; undefined: there is none. */
   async load(name) {
+    const { folder } = await this.#open();
     try {
-      const file = await (await (await this.#open()).getFileHandle(name)).getFile();
+      const file = await (await folder.getFileHandle(name)).getFile();
       return new Uint8Array(await file.arrayBuffer());
     } catch (cause) {
       if (cause?.name === "NotFoundError") return undefined;
@@ -121,23 +112,85 @@ class FileRecord {
     }
   }
 
-  /** Removes drafts that tabs left behind when they died; only the holder may do so. */
-  async sweep(name) {
-    const folder = await this.#open();
-    for await (const entry of folder.keys()) {
-      if (entry.startsWith(`${name}.`) && entry.endsWith(".new")) await folder.removeEntry(entry).catch(() => {});
+  async #draft({ drafts }, name, bytes, durable = false) {
+    const own = `${name}.${uniqueName()}`;
+    // Known as ours before it is there: this tab may be replacing the record meanwhile.
+    this.#drafts.add(own).add(own + UNFINISHED);
+    const handle = await drafts.getFileHandle(own + UNFINISHED, { create: true });
+    const pen = await handle.createSyncAccessHandle();
+    try {
+      if (pen.write(bytes, { at: 0 }) !== bytes.byteLength) throw new Error("only a part of it fits");
+      // A lease need not outlive the machine.
+      if (durable) pen.flush();
+    } finally {
+      pen.close();
+    }
+    await handle.move(own);
+    this.#drafts.delete(own + UNFINISHED);
+    return handle;
+  }
+
+  async #revokeOthers({ drafts }) {
+    for await (const name of drafts.keys()) {
+      if (this.#drafts.has(name)) continue;
+      await drafts.removeEntry(name).catch((cause) => {
+        // Somebody writes it, who will look for drafts later than we do; or writes it no more and left it.
+        if (name.endsWith(UNFINISHED) || cause?.name === "NotFoundError") return;
+        // It is being moved: it has to be seen where it goes.
+        throw cause;
+      });
+    }
+  }
+
+  async #put({ folder }, draft, name) {
+    const own = draft.name;
+    await draft.move(folder, name);
+    this.#drafts.delete(own);
+  }
+
+  // Again and again for a while: what fails may be in the middle of somebody's change.
+  async #patiently(step, work) {
+    const deadline = performance.now() + BUSY_MAX_MS;
+    for (;;) {
+      try {
+        return await work();
+      } catch (cause) {
+        if (cause instanceof RecordError) throw cause;
+        if (performance.now() > deadline) {
+          this.#places = undefined;
+          throw asRecordError(step, cause);
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, BUSY_PAUSE_MS * (1 + 4 * Math.random())));
     }
   }
 
   #open() {
-    this.#folder ??= attempt("open", async () =>
-      (await navigator.storage.getDirectory()).getDirectoryHandle(this.#project, { create: true }),
-    ).catch((error) => {
-      this.#folder = undefined;
+    this.#places ??= attempt("open", async () => {
+      const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(this.#project, { create: true });
+      return { folder, drafts: await folder.getDirectoryHandle(DRAFTS, { create: true }) };
+    }).catch((error) => {
+      this.#places = undefined;
       throw error;
     });
-    return this.#folder;
+    return this.#places;
   }
+}
+
+async function read(folder) {
+  try {
+    // Asked for each time: what a handle stands for after another file was moved there is not the same everywhere.
+    const file = await (await folder.getFileHandle(FILE)).getFile();
+    return await file.slice(0, RECORD_MAX_BYTES).text();
+  } catch (cause) {
+    // Nobody has written it, or somebody has removed it.
+    if (cause?.name === "NotFoundError") return "";
+    throw cause;
+  }
+}
+
+function uniqueName() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 // A transaction that waits for its page would lock everybody out if that page is frozen in between. So none does: the
@@ -195,8 +248,6 @@ class RowRecord {
     return request.result;
   }
 
-  async sweep() {}
-
   async #begin(mode, stores) {
     const database = await (this.#database ??= openDatabase().catch((cause) => {
       this.#database = undefined;
@@ -245,16 +296,6 @@ function openDatabase() {
       resolve(request.result);
     };
   });
-}
-
-function writeAll(handle, bytes) {
-  try {
-    handle.truncate(0);
-    if (handle.write(bytes, { at: 0 }) !== bytes.byteLength) throw new Error("only a part of it fits");
-    handle.flush();
-  } catch (cause) {
-    throw asRecordError("write", cause);
-  }
 }
 
 async function attempt(step, work) {

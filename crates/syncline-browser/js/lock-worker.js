@@ -1,8 +1,8 @@
 // The worker's half of the project lock: carries out what the rules (WASM) ask for.
 //
 // Guarantees: the record is changed between open and close alone (lock-record.js); every call is answered once; nothing
-// that takes time is begun while the page goes, because a tab that is frozen with the record open would lock out all
-// others. The order of things, the pauses and who may hold what are decided by the rules.
+// that takes time is begun while the page goes. The order of things, the pauses and who may hold what are decided by the
+// rules.
 
 import { Saver } from "./autosave-worker.js";
 import { SynclineError, toPlain } from "./errors.js";
@@ -257,7 +257,7 @@ class Lock {
   }
 
   async #open() {
-    // The page goes, and with it what it held, by word: to look at the record could only lock it up.
+    // The page goes, and with it what it held, by word: there is no time to look at the record.
     if (this.#away) {
       queueMicrotask(() => guarded(() => this.#tell("opened", undefined, 0)));
       return;

@@ -95,7 +95,8 @@ pub(crate) struct World {
     web: Option<(usize, Request)>,
     queue: VecDeque<(usize, Request)>,
     record: Option<Held>,
-    open: Vec<usize>,
+    /// Who has read the record and may replace it, and whether it is still what they have read.
+    open: Vec<(usize, bool)>,
     /// How often the record has changed hands, and how often it had at the last commit: commits must not go back.
     grants: u32,
     committed: u32,
@@ -187,10 +188,6 @@ impl World {
     fn record_actions(&self, index: usize, actions: &mut Vec<Action>) {
         let tab = &self.tabs[index];
         let Some(wants) = tab.wants else { return };
-        // A transaction waits for the one before it; a file handle that is taken is refused.
-        if wants == Output::Open && tab.setup.place == Place::Idb && !self.open.is_empty() {
-            return;
-        }
         actions.push(Action::Perform(index));
         if self.budget.troubles > 0 {
             let failures: &[Failure] = match wants {
@@ -317,7 +314,7 @@ impl World {
                 return before
                     .map_or(Ok(()), |before| Err(format!("tab {index} still waits for {before:?}")));
             }
-            Output::Close => self.open.retain(|tab| *tab != index),
+            Output::Close => self.open.retain(|(tab, _)| *tab != index),
             Output::RequestWeb(request) => {
                 self.queue.push_back((index, request));
                 self.grant_web();
@@ -343,20 +340,26 @@ impl World {
         let bypass = self.bug == Bug::FallbackWithoutRecord && tab.web.is_some();
         let answer = match tab.wants.take().expect("it wants something") {
             Output::Open if bypass => Input::Opened(None),
-            Output::Open if !self.open.is_empty() && self.bug != Bug::ReadThenWrite => Input::OpenBusy,
             Output::Open => {
-                self.open.push(index);
+                self.open.push((index, true));
                 Input::Opened(self.record)
             }
-            Output::Write(_) if self.bug == Bug::FallbackWithoutRecord && !self.open.contains(&index) => {
+            Output::Write(_) if self.bug == Bug::FallbackWithoutRecord && self.read(index).is_none() => {
                 Input::Written
+            }
+            // Somebody was faster.
+            Output::Write(_) if self.read(index) == Some(false) && self.bug != Bug::ReadThenWrite => {
+                Input::WriteFailed
             }
             Output::Write(held) => {
                 self.write(index, held)?;
                 Input::Written
             }
             Output::Commit(_) => {
-                self.commit(index)?;
+                // Whoever replaced the record since has put an end to this draft before.
+                if self.read(index) != Some(false) {
+                    self.commit(index)?;
+                }
                 Input::Committed
             }
             other => return Err(format!("{other:?} is nothing to wait for")),
@@ -365,9 +368,17 @@ impl World {
         Ok(())
     }
 
+    /// Whether the record is still what this tab has read; `None`: it has not read it.
+    fn read(&self, index: usize) -> Option<bool> {
+        self.open.iter().find(|(tab, _)| *tab == index).map(|(_, current)| *current)
+    }
+
     fn write(&mut self, index: usize, held: Option<Held>) -> Result<(), String> {
-        if !self.open.contains(&index) {
+        if self.read(index).is_none() {
             return Err(format!("tab {index} writes a record that it has not open"));
+        }
+        for (tab, current) in &mut self.open {
+            *current = *tab == index;
         }
         let owner = |record: Option<Held>| record.map(|held| held.lease);
         if held.is_some() && owner(held) != owner(self.record) {
@@ -380,8 +391,7 @@ impl World {
 
     /// The application writes its document: nobody may come after whoever was granted later.
     fn commit(&mut self, index: usize) -> Result<(), String> {
-        let owner = self.tabs[index].machine.lease().map(|lease| lease.id);
-        if !self.open.contains(&index) || self.record.map(|held| held.lease) != owner {
+        if self.read(index).is_none() || self.granted[index] != self.grants {
             return Err(format!("tab {index} commits without the record"));
         }
         if self.granted[index] < self.committed {
@@ -396,12 +406,15 @@ impl World {
         let wanted = self.tabs[index].wants.take();
         let answer = match (failure, wanted) {
             (Failure::Read, _) => Input::ReadFailed,
+            (Failure::WriteDone | Failure::WriteTorn, _) if self.read(index) == Some(false) => {
+                Input::WriteFailed
+            }
             (Failure::WriteDone, Some(Output::Write(held))) => {
                 self.write(index, held).expect("only an open record is written");
                 Input::WriteFailed
             }
             (Failure::WriteTorn, _) => {
-                self.record = Some(Held::UNREADABLE);
+                self.write(index, Some(Held::UNREADABLE)).expect("only an open record is written");
                 // Somebody unknown may hold it for one longest lease.
                 self.calm = false;
                 Input::WriteFailed
@@ -460,7 +473,7 @@ impl World {
         tab.life = Life::Crashed;
         (tab.wants, tab.web) = (None, None);
         tab.inbox.clear();
-        self.open.retain(|open| *open != index);
+        self.open.retain(|(tab, _)| *tab != index);
         self.queue.retain(|(waiting, _)| *waiting != index);
         if self.web.is_some_and(|(holder, _)| holder == index) {
             self.web = None;
@@ -489,9 +502,7 @@ impl World {
         let running = |index: &usize| self.tabs[*index].life == Life::Running;
         let held = (0..self.tabs.len()).filter(running).any(|index| self.believes(index));
         let waited = self.tabs.iter().any(Tab::waits);
-        // A frozen tab with the record open keeps it: files know no other way.
-        let stuck = self.open.iter().any(|index| self.tabs[*index].life == Life::Frozen);
-        if held || !waited || stuck {
+        if held || !waited {
             self.vacant_since_ms = None;
         } else if self.vacant_since_ms.is_none() {
             self.vacant_since_ms = Some(self.mono_ms);

@@ -198,7 +198,9 @@ impl Clerk {
         while let Some(change) = together.get_mut(done) {
             change.run(&transaction).map_err(failed)?;
             done += 1;
-            if done < BATCH_MAX && let Ok(message) = self.changes.try_recv() {
+            if done < BATCH_MAX
+                && let Ok(message) = self.changes.try_recv()
+            {
                 together.extend(change_of(message, &mut self.changes, &mut self.closing));
             }
         }
