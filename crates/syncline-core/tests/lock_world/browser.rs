@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 
-use syncline_core::lock::protocol::{Place, Request};
+use syncline_core::lock::protocol::Request;
 use syncline_core::lock::{Held, Input, LeaseId};
 use syncline_sim::{ActorId, Context, Event};
 
 use crate::{Bug, Note, Shared};
 
 pub(crate) struct Browser {
-    pub(crate) place: Place,
     pub(crate) bug: Option<Bug>,
     pub(crate) shared: Shared,
     /// How often an operation fails.
@@ -21,18 +20,15 @@ pub(crate) struct Browser {
     /// Who was last granted the record, and how many were before.
     owner: Option<(ActorId, u64)>,
     grants: u64,
-    /// Who has the record open, and for which time.
-    open: Option<(ActorId, u64)>,
-    /// Transactions that wait for it.
-    opening: VecDeque<(ActorId, u64)>,
+    /// Who has read the record, for which time, and whether it is still what they have read.
+    open: Vec<(ActorId, u64, bool)>,
     stored: u64,
     committed: u64,
 }
 
 impl Browser {
-    pub(crate) fn new(place: Place, bug: Option<Bug>, shared: Shared) -> Self {
+    pub(crate) fn new(bug: Option<Bug>, shared: Shared) -> Self {
         Self {
-            place,
             bug,
             shared,
             trouble: 0.01,
@@ -42,8 +38,7 @@ impl Browser {
             record: None,
             owner: None,
             grants: 0,
-            open: None,
-            opening: VecDeque::new(),
+            open: Vec::new(),
             stored: 0,
             committed: 0,
         }
@@ -55,10 +50,10 @@ impl Browser {
             Note::Open(number) => self.open_record(from, number, context),
             Note::Write(held) => self.write(from, held, context),
             Note::Rename { stamp, unseen_allowed } => {
-                self.rename(from, stamp, unseen_allowed);
-                context.send(from, Note::Renamed);
+                let done = self.rename(from, stamp, unseen_allowed);
+                context.send(from, Note::Renamed { done });
             }
-            Note::Close(number) => self.close(from, number, context),
+            Note::Close(number) => self.open.retain(|(tab, time, _)| (*tab, *time) != (from, number)),
             Note::RequestWeb(request) => {
                 self.queue.push_back((from, request));
                 self.grant_web(context);
@@ -80,18 +75,23 @@ impl Browser {
         if context.dice().chance(self.trouble) {
             self.shared.borrow_mut().count("failing reads");
             context.send(from, Note::Lock(Input::ReadFailed));
-        } else if self.open.is_none() || self.bug == Some(Bug::ReadThenWrite) {
-            self.open = Some((from, number));
-            context.send(from, Note::Lock(Input::Opened(self.record)));
-        } else if self.place == Place::Idb {
-            self.opening.push_back((from, number));
         } else {
-            self.shared.borrow_mut().count("busy records");
-            context.send(from, Note::Lock(Input::OpenBusy));
+            self.open.push((from, number, true));
+            context.send(from, Note::Lock(Input::Opened(self.record)));
         }
     }
 
+    /// Whether the record is still what this tab has read.
+    fn current(&self, from: ActorId) -> bool {
+        self.open.iter().any(|(tab, _, current)| *tab == from && *current)
+    }
+
     fn write(&mut self, from: ActorId, held: Option<Held>, context: &mut Context<'_, Note>) {
+        if !self.current(from) && self.bug != Some(Bug::ReadThenWrite) {
+            self.shared.borrow_mut().count("lost races");
+            context.send(from, Note::Lock(Input::WriteFailed));
+            return;
+        }
         let trouble = context.dice().chance(self.trouble);
         let outcome = if trouble { context.dice().pick(0..=2) } else { 3 };
         let written = match outcome {
@@ -109,6 +109,9 @@ impl Browser {
                 self.shared.borrow_mut().count("grants");
             }
             self.record = record;
+            for (tab, _, current) in &mut self.open {
+                *current = *tab == from;
+            }
         }
         if trouble {
             self.shared.borrow_mut().count("failing writes");
@@ -117,27 +120,19 @@ impl Browser {
     }
 
     /// The document is replaced: by the owner of the record, in the order of the grants, never over a version unseen.
-    fn rename(&mut self, from: ActorId, stamp: u64, unseen_allowed: bool) {
+    /// Not done where the record was replaced since: whoever did so has put an end to the draft before.
+    fn rename(&mut self, from: ActorId, stamp: u64, unseen_allowed: bool) -> bool {
+        if !self.current(from) && self.bug != Some(Bug::ReadThenWrite) {
+            self.shared.borrow_mut().count("revoked saves");
+            return false;
+        }
         let (owner, grant) = self.owner.unwrap_or((from, 0));
-        let exclusive = self.open.is_some_and(|(tab, _)| tab == from);
-        assert!(
-            exclusive && owner == from,
-            "a save without the lock: {from:?}, but {owner:?} owns the record"
-        );
+        assert!(owner == from, "a save without the lock: {from:?}, but {owner:?} owns the record");
         assert!(grant >= self.committed, "a save after a later holder's");
         assert!(unseen_allowed || stamp == self.stored + 1, "version {stamp} over version {}", self.stored);
         (self.stored, self.committed) = (stamp, grant);
         self.shared.borrow_mut().count("saves");
-    }
-
-    fn close(&mut self, from: ActorId, number: u64, context: &mut Context<'_, Note>) {
-        self.opening.retain(|waiting| *waiting != (from, number));
-        if self.open == Some((from, number)) {
-            self.open = self.opening.pop_front();
-            if let Some((next, _)) = self.open {
-                context.send(next, Note::Lock(Input::Opened(self.record)));
-            }
-        }
+        true
     }
 
     fn steal(&mut self, from: ActorId, request: Request, context: &mut Context<'_, Note>) {
@@ -173,12 +168,9 @@ impl Browser {
 
     fn gone(&mut self, tab: ActorId, context: &mut Context<'_, Note>) {
         self.queue.retain(|(waiting, _)| *waiting != tab);
-        self.opening.retain(|(waiting, _)| *waiting != tab);
+        self.open.retain(|(reader, ..)| *reader != tab);
         if let Some((holder, request)) = self.web.filter(|(holder, _)| *holder == tab) {
             self.let_go(holder, request, context);
-        }
-        if let Some((holder, number)) = self.open.filter(|(holder, _)| *holder == tab) {
-            self.close(holder, number, context);
         }
     }
 

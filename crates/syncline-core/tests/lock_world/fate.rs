@@ -51,7 +51,7 @@ impl Fate {
         let mut world = World::new(seed);
         world.set_link(Link { loss: 0.0, duplicate: 0.0, delay_ms: 1..=LATEST_MS });
         let place = if world.dice().chance(0.3) { Place::Idb } else { Place::File };
-        let browser = world.spawn(Party::Browser(Box::new(Browser::new(place, bug, shared.clone()))));
+        let browser = world.spawn(Party::Browser(Box::new(Browser::new(bug, shared.clone()))));
         let mut tabs = Vec::new();
         for _ in 0..world.dice().pick(2..=4) {
             let setup = Setup { web_locks: world.dice().chance(0.6), place };

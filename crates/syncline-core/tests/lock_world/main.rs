@@ -33,7 +33,9 @@ enum Note {
         stamp: u64,
         unseen_allowed: bool,
     },
-    Renamed,
+    Renamed {
+        done: bool,
+    },
     /// Asks for the stamp of the stored document.
     Stat,
     Stamp(Option<u64>),
@@ -88,7 +90,7 @@ fn report(name: &str, runs: &[Tally]) -> String {
         ("steals", 5),
         ("losses", 50),
         ("conflicts", 5),
-        ("busy records", 50),
+        ("lost races", 5),
         ("failing reads", 20),
         ("failing writes", 10),
         ("hanging requests", 5),

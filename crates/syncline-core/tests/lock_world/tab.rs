@@ -30,6 +30,8 @@ pub(crate) struct Tab {
     temp: u64,
     unseen_allowed: bool,
     renaming: bool,
+    /// The last document was not put in place.
+    revoked: bool,
     pub(crate) typing: bool,
     todo: VecDeque<Todo>,
 }
@@ -54,6 +56,7 @@ impl Tab {
             temp: 0,
             unseen_allowed: false,
             renaming: false,
+            revoked: false,
             typing: true,
             todo: VecDeque::new(),
         }
@@ -98,11 +101,12 @@ impl Tab {
         use autosave::Input as Save;
         let todo = match *note {
             Note::Lock(input) => Todo::Lock(input),
-            Note::Renamed => {
+            Note::Renamed { done } => {
                 self.renaming = false;
+                self.revoked = !done;
                 if self.commit.is_none() {
-                    // The lock gave up on the commit while it happened; it happened all the same.
-                    self.todo.push_back(Todo::Save(Save::Switched));
+                    // The lock gave up on the commit while it happened; it happened all the same, or did not.
+                    self.todo.push_back(Todo::Save(if done { Save::Switched } else { Save::SwitchFailed }));
                 }
                 Todo::Lock(Input::Committed)
             }
@@ -175,8 +179,12 @@ impl Tab {
             }
             Output::Resolve { call, .. } if self.commit == Some(call) => {
                 self.commit = None;
-                self.unseen_allowed = false;
-                Save::Switched
+                if std::mem::take(&mut self.revoked) {
+                    Save::SwitchFailed
+                } else {
+                    self.unseen_allowed = false;
+                    Save::Switched
+                }
             }
             Output::Reject { call, .. } if self.commit == Some(call) => {
                 self.commit = None;
