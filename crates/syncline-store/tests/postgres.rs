@@ -46,6 +46,29 @@ async fn a_server_that_was_restarted_is_found_again() {
     store.ping().await.unwrap();
 }
 
+/// A store that nobody closed used to keep its listening connection for as long as the process lived: the listener held
+/// what it listened for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lk_21_the_listener_leaves_with_a_store_that_nobody_closed() {
+    let database = block_in_place(postgres::database);
+    let store = Store::open(&database.url).await.unwrap();
+    let mut outside = PgConnection::connect(&database.url).await.unwrap();
+    let listeners =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN %'";
+    let watch = store.locks().watch(&Name::new("project").unwrap());
+    wait_for_count(&mut outside, listeners, 1).await;
+    drop((watch, store));
+    wait_for_count(&mut outside, listeners, 0).await;
+}
+
+async fn wait_for_count(connection: &mut PgConnection, sql: &'static str, wanted: i64) {
+    let start = Instant::now();
+    while sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *connection).await.unwrap() != wanted {
+        assert!(start.elapsed() < DEADLINE, "never {wanted}: {sql}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// `SYNCLINE_POSTGRES_KILLS` sets how often; a restart with recovery takes its time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_write_is_lost_when_the_server_is_killed() {

@@ -8,13 +8,14 @@
 //! transaction: a release nobody waits for does not pay for it. Behind a pooler `LISTEN` does not work; there, and
 //! while the listening connection is lost, whoever waits looks every [`LOOK_EVERY_DEAF`].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgListener;
+use sqlx::postgres::{PgListener, PgPool};
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
+use tokio::task::JoinSet;
 
 use super::{Engine, Session, now_ms};
 use crate::Error;
@@ -138,21 +139,27 @@ const RAISE_FLOOR: &str = concat!(
 );
 
 /// What all ports of one engine share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shared {
+    air: Arc<Air>,
+    /// Listens for the releases of other nodes, once somebody waits. Ends with this, whether or not the store was closed.
+    listening: Mutex<JoinSet<()>>,
+}
+
+/// Between those who wait and the listener.
+#[derive(Debug)]
+struct Air {
     ears: Arc<Ears>,
     /// What our own notices begin with: who waits here has been told already.
     teller: String,
-    /// Set once somebody listens for the releases of other nodes.
-    started: AtomicBool,
-    /// Whether they are heard at the moment.
+    /// Whether other nodes are heard at the moment.
     hears: AtomicBool,
 }
 
-impl Default for Shared {
+impl Default for Air {
     fn default() -> Self {
         let teller = format!("{:016x} ", rand::random::<u64>());
-        Self { ears: Arc::default(), teller, started: AtomicBool::new(false), hears: AtomicBool::new(false) }
+        Self { ears: Arc::default(), teller, hears: AtomicBool::new(false) }
     }
 }
 
@@ -196,23 +203,23 @@ impl Locks for PostgresLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let release = self.engine.query(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
-        let release = release.bind(CHANNEL).bind(self.shared().teller.clone());
+        let release = release.bind(CHANNEL).bind(self.air().teller.clone());
         let mut session = self.engine.statement().await?;
         let released: Option<(i64, Option<String>)> = session.first(release).await?;
         session.commit().await?;
         if released.is_some() {
-            self.shared().ears.tell(name.as_str());
+            self.air().ears.tell(name.as_str());
         }
         self.answer(name, lease, released.map(|(token, _)| token)).await
     }
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let force = self.engine.query(FORCE).bind(name.as_str().to_owned()).bind(CHANNEL);
-        let force = force.bind(self.shared().teller.clone());
+        let force = force.bind(self.air().teller.clone());
         let mut session = self.engine.statement().await?;
         let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
         session.commit().await?;
-        self.shared().ears.tell(name.as_str());
+        self.air().ears.tell(name.as_str());
         Ok(ended
             .map(|(name, holder, token, age_ms, left_ms, _)| holding((name, holder, token, age_ms, left_ms))))
     }
@@ -233,12 +240,16 @@ impl Locks for PostgresLocks {
     }
 
     fn watch(&self, name: &Name) -> Watch {
-        let shared = self.shared();
-        if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
-            tokio::spawn(listen(self.engine.clone()));
+        let air = self.air();
+        if !self.engine.pooled {
+            let mut listening = self.engine.locks.listening.lock().unwrap_or_else(PoisonError::into_inner);
+            if listening.is_empty() {
+                let (store, pool) = (Arc::clone(&self.engine.store), self.engine.pool.clone());
+                listening.spawn(listen(store, pool, Arc::clone(air)));
+            }
         }
-        let hears = shared.hears.load(Ordering::Acquire);
-        shared.ears.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
+        let hears = air.hears.load(Ordering::Acquire);
+        air.ears.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -259,8 +270,8 @@ impl PostgresLocks {
         Self { engine }
     }
 
-    fn shared(&self) -> &Shared {
-        &self.engine.locks
+    fn air(&self) -> &Arc<Air> {
+        &self.engine.locks.air
     }
 
     /// Who has the lock, if anybody has; marked as wanted if whoever asks will wait.
@@ -305,31 +316,29 @@ pub(super) async fn grant(
     Ok(granted.map(|(token,)| token_of(token)))
 }
 
-/// Passes on what other nodes announce, until the engine is closed.
-async fn listen(engine: Engine) {
-    while !engine.pool.is_closed() {
-        if let Err(error) = hear(&engine).await {
-            tracing::debug!(store = engine.name(), %error, "releases of other nodes are not heard");
+/// Passes on what other nodes announce, until the store is closed or gone.
+async fn listen(store: Arc<str>, pool: PgPool, air: Arc<Air>) {
+    while !pool.is_closed() {
+        if let Err(error) = hear(&pool, &air).await {
+            tracing::debug!(%store, %error, "releases of other nodes are not heard");
         }
-        engine.locks.hears.store(false, Ordering::Release);
+        air.hears.store(false, Ordering::Release);
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(engine: &Engine) -> sqlx::Result<()> {
-    let shared = &engine.locks;
-    let mut listener = PgListener::connect_with(&engine.pool).await?;
+async fn hear(pool: &PgPool, air: &Air) -> sqlx::Result<()> {
+    let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
-    shared.hears.store(true, Ordering::Release);
+    air.hears.store(true, Ordering::Release);
     // What was announced before this moment was not heard.
-    shared.ears.tell_all();
+    air.ears.tell_all();
     while let Some(notice) = listener.try_recv().await? {
-        if let Some((_, name)) =
-            notice.payload().split_once(' ').filter(|_| !notice.payload().starts_with(&shared.teller))
-        {
-            shared.ears.tell(name);
+        let payload = notice.payload();
+        if let Some((_, name)) = payload.split_once(' ').filter(|_| !payload.starts_with(&air.teller)) {
+            air.ears.tell(name);
         }
     }
     Ok(())
