@@ -8,6 +8,7 @@ mod print;
 mod problem;
 mod queues;
 mod reader;
+mod recordings;
 pub(crate) mod settings;
 mod shelf;
 mod template;
@@ -16,6 +17,7 @@ pub use jobs::{Call, Input, Job, Run};
 pub use problem::{Error, Place, Problem};
 pub(crate) use queues::FAILURE_ATTEMPTS;
 pub use queues::{Api, Queue, Statuses};
+pub use recordings::{Recordings, S3};
 pub use settings::{Limits, Log, LogFormat, Viewer};
 pub use shelf::Shelf;
 pub use template::{Escape, Template, URL_MAX_BYTES};
@@ -64,6 +66,8 @@ pub struct Config {
     pub queues: Vec<Queue>,
     /// The bookshelf.
     pub shelf: Shelf,
+    /// Recordings of calls.
+    pub recordings: Recordings,
     /// Where the settings that have several sources came from.
     sources: BTreeMap<&'static str, Place>,
 }
@@ -148,6 +152,9 @@ impl Config {
             secrets.extend(headers.map(|(_, value)| value.expose().to_owned()));
         }
         secrets.extend(self.shelf.rakuten_application_id.iter().map(|id| id.expose().to_owned()));
+        for s3 in &self.recordings.s3 {
+            secrets.extend([&s3.access_key_id, &s3.secret_access_key].map(|key| key.expose().to_owned()));
+        }
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         secrets
@@ -203,6 +210,7 @@ impl Layers<'_> {
         let jobs = jobs::read(&self.root);
         let queues = queues::read(&self.root);
         let shelf = shelf::read(&mut self);
+        let recordings = recordings::read(&mut self, &data);
         self.root.finish();
         let sources = self.sources;
         Config {
@@ -218,6 +226,7 @@ impl Layers<'_> {
             jobs,
             queues,
             shelf,
+            recordings,
             sources,
         }
     }

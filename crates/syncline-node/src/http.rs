@@ -10,6 +10,7 @@ pub mod guard;
 pub mod metrics;
 
 mod body;
+mod byte_range;
 mod door;
 mod events;
 mod gallery;
@@ -17,10 +18,12 @@ mod health;
 mod jobs;
 mod kv;
 mod locks;
+mod multipart;
 mod openapi;
 mod pages;
 mod queues;
 mod range;
+mod recordings;
 mod shelf;
 mod viewer;
 
@@ -102,6 +105,8 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(shelf::save_search))
         .routes(routes!(shelf::searches))
         .routes(routes!(shelf::collection, shelf::change_search, shelf::remove_search))
+        .routes(routes!(recordings::ingest))
+        .routes(routes!(recordings::play))
         .routes(routes!(kv::list))
         .routes(routes!(kv::read, kv::write, kv::remove))
         .routes(routes!(locks::list))

@@ -9,6 +9,7 @@
 //! - [`lock`]: leases, with a line for those who wait
 //! - [`gallery`]: the pictures that the built-in job makes
 //! - [`demo`]: stand-ins for the book APIs, to try and to test
+//! - [`recording`]: recordings of calls, received, kept and played
 //! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
 //! - [`shelf`]: the bookshelf: six queues, from a scanned ISBN to a book with its cover
 //! - [`outbox`]: carries what was committed here to its front end (`serversync`)
@@ -29,6 +30,7 @@ pub mod metrics;
 pub mod node;
 pub mod outbox;
 pub mod queue;
+pub mod recording;
 pub mod schedule;
 pub mod secret;
 pub mod server;

@@ -27,6 +27,7 @@ use crate::http::{self, Streams};
 use crate::lock::Locks;
 use crate::metrics::Registry;
 use crate::queue::{self, Queues};
+use crate::recording::{self, Recordings};
 use crate::schedule::{Scheduler, Surroundings};
 use crate::server;
 use crate::shelf::{self, Shelf};
@@ -49,6 +50,14 @@ pub enum StartError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// The recordings folder cannot be used.
+    #[error("cannot use the recordings folder {}: {source}", path.display())]
+    Recordings {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: recording::Error,
     },
     /// The address is taken, or not ours.
     #[error("cannot listen on {address}: {source}")]
@@ -115,6 +124,8 @@ pub struct Context {
     pub queues: Queues,
     /// The bookshelf, if this node has one.
     pub shelf: Option<Shelf>,
+    /// Recordings of calls.
+    pub recordings: Recordings,
     /// What happens.
     pub events: Bus,
     /// What is counted.
@@ -161,6 +172,7 @@ impl Context {
             kv_errors: registry.store_errors("kv"),
             policies: http::Policies::new(&config.shelf.cover_origins()),
             scheduler: Scheduler::new(&config.jobs, &around),
+            recordings: Recordings::new(&config.recordings, &registry),
             viewer,
             locks,
             gallery,
@@ -224,6 +236,9 @@ impl Node {
         let address = listener.local_addr().map_err(listening)?;
         let store = Store::open(config.database_url.expose()).await?;
         let context = Context::new(config, store, address);
+        let recordings = context.recordings.prepare().await;
+        let path = context.config.recordings.dir.clone();
+        recordings.map_err(|source| StartError::Recordings { path, source })?;
         let workers = TaskTracker::new();
         // Requests in flight still need the workers, so these are stopped after the server.
         let halt = CancellationToken::new();

@@ -9,6 +9,7 @@ mod lock;
 mod nodes;
 mod program;
 mod queue;
+mod recordings;
 mod schedule;
 mod secrets;
 mod serversync;

@@ -58,15 +58,29 @@ impl Node {
     }
 
     pub(crate) fn start_in(folder: TempDir, file: &str, environment: &[(&str, &str)]) -> Node {
+        let mut serve = syncline(folder.path(), &["serve"]);
+        serve.envs(environment.iter().copied());
+        Node::run(serve, folder, file)
+    }
+
+    /// Starts a node to which the system gives no more than `memory_kb` of memory for its data.
+    pub(crate) fn start_limited(memory_kb: u64, file: &str) -> Node {
+        let folder = tempfile::tempdir().unwrap();
+        let serve = syncline(folder.path(), &["serve"]);
+        let mut shell = Command::new("sh");
+        let limit = format!("ulimit -d {memory_kb} && exec \"$0\" serve");
+        shell.arg("-c").arg(limit).arg(serve.get_program()).current_dir(folder.path()).stdin(Stdio::null());
+        for (name, _) in serve.get_envs() {
+            shell.env_remove(name);
+        }
+        Node::run(shell, folder, file)
+    }
+
+    fn run(mut serve: Command, folder: TempDir, file: &str) -> Node {
         std::fs::write(folder.path().join("syncline.toml"), file).unwrap();
         let log = std::fs::File::options().create(true).append(true).open(folder.path().join("log")).unwrap();
-        let mut child = syncline(folder.path(), &["serve"])
-            .env("SYNCLINE_LISTEN", "127.0.0.1:0")
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut child =
+            serve.env("SYNCLINE_LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
         let address = first.trim_end().strip_prefix("listening on http://").map(str::to_owned);

@@ -43,6 +43,7 @@ impl Config {
         setting(f, "header_timeout_sec", limits.header_timeout.as_secs() as i64)?;
         setting(f, "body_idle_timeout_sec", limits.body_idle_timeout.as_secs() as i64)?;
         setting(f, "request_timeout_sec", limits.request_timeout.as_secs() as i64)?;
+        setting(f, "upload_timeout_sec", limits.upload_timeout.as_secs() as i64)?;
         setting(f, "drain_timeout_sec", limits.drain_timeout.as_secs() as i64)?;
 
         let viewer = &self.viewer;
@@ -62,7 +63,25 @@ impl Config {
         shelf
             .rakuten_application_id
             .as_ref()
-            .map_or(Ok(()), |_| setting(f, "rakuten_application_id", REDACTED))
+            .map_or(Ok(()), |_| setting(f, "rakuten_application_id", REDACTED))?;
+        self.fmt_recordings(f)
+    }
+}
+
+impl Config {
+    fn fmt_recordings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let recordings = &self.recordings;
+        writeln!(f, "\n[recordings]")?;
+        setting(f, "dir", recordings.dir.display().to_string())?;
+        setting(f, "max_bytes", recordings.max_bytes as i64)?;
+        let Some(s3) = &recordings.s3 else { return Ok(()) };
+        setting(f, "s3.endpoint", s3.endpoint.as_str())?;
+        setting(f, "s3.bucket", s3.bucket.as_str())?;
+        setting(f, "s3.region", s3.region.as_str())?;
+        setting(f, "s3.prefix", s3.prefix.as_str())?;
+        setting(f, "s3.path_style", s3.path_style)?;
+        setting(f, "s3.access_key_id", REDACTED)?;
+        setting(f, "s3.secret_access_key", REDACTED)
     }
 }
 

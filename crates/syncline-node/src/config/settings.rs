@@ -69,6 +69,8 @@ pub struct Limits {
     pub body_idle_timeout: Duration,
     /// From the end of a request's headers to the start of its answer.
     pub request_timeout: Duration,
+    /// The same for the upload of a recording.
+    pub upload_timeout: Duration,
     /// How long answers in flight may take when the node stops.
     pub drain_timeout: Duration,
 }
@@ -82,6 +84,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
+            upload_timeout: Duration::from_secs(3_600),
             drain_timeout: Duration::from_secs(10),
         }
     }
@@ -103,6 +106,7 @@ impl Limits {
             header_timeout: seconds("header_timeout_sec", default.header_timeout),
             body_idle_timeout: seconds("body_idle_timeout_sec", default.body_idle_timeout),
             request_timeout: seconds("request_timeout_sec", default.request_timeout),
+            upload_timeout: seconds("upload_timeout_sec", default.upload_timeout),
             drain_timeout: seconds("drain_timeout_sec", default.drain_timeout),
         };
         section.finish();

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use uuid::Uuid;
 
-use super::{Error, VIEWER_PATH};
+use super::{Error, VIEWER_PATH, recordings};
 use crate::Context;
 
 /// For answers that are not pages: nothing in them is to be run, framed or fetched.
@@ -63,11 +63,14 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
 
 /// The handler's answer, or an error when it panics or takes too long.
 async fn answer(context: &Context, request: Request, next: Next) -> Response {
+    let limits = &context.config.limits;
+    let long = request.uri().path() == recordings::INGEST_PATH;
+    let patience = if long { limits.upload_timeout } else { limits.request_timeout };
     let mut handling = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
     // Most answers, a heartbeat's among them, are there at once and need no timer.
     let handled = match futures::poll!(handling.as_mut()) {
         Poll::Ready(handled) => Ok(handled),
-        Poll::Pending => tokio::time::timeout(context.config.limits.request_timeout, handling).await,
+        Poll::Pending => tokio::time::timeout(patience, handling).await,
     };
     match handled {
         Ok(Ok(response)) => response,
@@ -99,9 +102,11 @@ fn explain(mut response: Response, method: &Method, uri: &Uri, for_viewer: bool)
         tracing::debug!(%id, %method, path = uri.path(), status, code, detail, "request refused");
     }
     let mut explained = error.render(for_viewer, id);
-    // A 405 says which methods there are.
-    if let Some(allow) = response.headers_mut().remove(header::ALLOW) {
-        explained.headers_mut().insert(header::ALLOW, allow);
+    // A 405 says which methods there are, a 416 how much there is.
+    for name in [header::ALLOW, header::CONTENT_RANGE, header::ACCEPT_RANGES] {
+        if let Some(value) = response.headers_mut().remove(&name) {
+            explained.headers_mut().insert(name, value);
+        }
     }
     explained
 }

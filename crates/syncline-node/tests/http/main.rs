@@ -4,11 +4,13 @@
 mod auth;
 mod door;
 mod events;
+mod form;
 mod guard;
 mod kv;
 mod locks;
 mod pages;
 mod queues;
+mod recordings;
 mod routes;
 mod shelf;
 mod viewer;
