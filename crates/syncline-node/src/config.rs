@@ -152,7 +152,7 @@ impl Config {
             secrets.extend(headers.map(|(_, value)| value.expose().to_owned()));
         }
         secrets.extend(self.shelf.rakuten_application_id.iter().map(|id| id.expose().to_owned()));
-        for s3 in &self.recordings.s3 {
+        if let Some(s3) = &self.recordings.s3 {
             secrets.extend([&s3.access_key_id, &s3.secret_access_key].map(|key| key.expose().to_owned()));
         }
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));

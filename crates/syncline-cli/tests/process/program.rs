@@ -59,7 +59,7 @@ impl Node {
 
     pub(crate) fn start_in(folder: TempDir, file: &str, environment: &[(&str, &str)]) -> Node {
         let mut serve = syncline(folder.path(), &["serve"]);
-        serve.envs(environment.iter().copied());
+        serve.env("SYNCLINE_LISTEN", "127.0.0.1:0").envs(environment.iter().copied());
         Node::run(serve, folder, file)
     }
 
@@ -73,14 +73,14 @@ impl Node {
         for (name, _) in serve.get_envs() {
             shell.env_remove(name);
         }
+        shell.env("SYNCLINE_LISTEN", "127.0.0.1:0");
         Node::run(shell, folder, file)
     }
 
     fn run(mut serve: Command, folder: TempDir, file: &str) -> Node {
         std::fs::write(folder.path().join("syncline.toml"), file).unwrap();
         let log = std::fs::File::options().create(true).append(true).open(folder.path().join("log")).unwrap();
-        let mut child =
-            serve.env("SYNCLINE_LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut child = serve.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
         let address = first.trim_end().strip_prefix("listening on http://").map(str::to_owned);

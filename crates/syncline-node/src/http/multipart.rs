@@ -76,7 +76,7 @@ impl Form {
     /// The next part; `None` at the end.
     pub(crate) async fn part(&mut self) -> Result<Option<Part>, Error> {
         let next = in_time(self.idle, self.parts.next_field()).await?;
-        let Some(field) = next.map_err(refused)? else { return Ok(None) };
+        let Some(field) = next.map_err(|error| refused(&error))? else { return Ok(None) };
         let name = field.name().unwrap_or_default().to_owned();
         if self.seen.contains(&name) {
             return Err(Error::invalid("invalid-form", format!("the form has two parts called {name:?}")));
@@ -89,7 +89,7 @@ impl Form {
 impl Part {
     /// The next piece; `None` at the end of the part.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
-        let piece = in_time(self.idle, self.field.chunk()).await?.map_err(refused)?;
+        let piece = in_time(self.idle, self.field.chunk()).await?.map_err(|error| refused(&error))?;
         let length = piece.as_ref().map_or(0, Bytes::len);
         self.taken.fetch_add(length as u64, Ordering::Relaxed);
         Ok(piece)
@@ -135,8 +135,8 @@ async fn in_time<T>(idle: Duration, work: impl Future<Output = T>) -> Result<T, 
     tokio::time::timeout(idle, pin!(work)).await.map_err(|_| late())
 }
 
-fn refused(error: multer::Error) -> Error {
-    match &error {
+fn refused(error: &multer::Error) -> Error {
+    match error {
         multer::Error::FieldSizeExceeded { limit, field_name } => {
             let name = field_name.as_deref().unwrap_or_default();
             let message = format!("the part {name:?} is larger than the {limit} bytes it may have");

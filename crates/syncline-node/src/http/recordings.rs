@@ -25,7 +25,7 @@ use crate::recording::{self, Name, Playback, Receipt, Upload};
 pub(crate) const INGEST_PATH: &str = "/api/ingest/recording-file";
 
 /// Largest description of a recording.
-const META_MAX_BYTES: u64 = 1024 * 1024;
+const META_MAX_BYTES: u64 = 64 * 1024;
 
 /// Largest id, as sent; what is longer than a name may be is no name.
 const ID_MAX_BYTES: u64 = 1024;

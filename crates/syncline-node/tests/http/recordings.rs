@@ -226,7 +226,7 @@ async fn ss_27_what_is_too_large_malformed_or_incomplete_is_refused_and_leaves_n
     let audio: (&str, Option<&str>, &[u8]) = ("audio", Some("mixed.wav"), b"RIFF");
     let meta: (&str, Option<&str>, &[u8]) = ("meta", Some("meta.json"), b"{}");
     let (large, long_id) = (vec![0; 100_001], vec![b'x'; 2_000]);
-    let large_meta = format!("{{\"a\":\"{}\"}}", "x".repeat(1024 * 1024));
+    let large_meta = format!("{{\"a\":\"{}\"}}", "x".repeat(64 * 1024));
     let whole = form(&[id, recording_id, audio, meta]);
     let cases: Vec<(Vec<u8>, u16, &str)> = vec![
         (form(&[id, recording_id, ("audio", None, &large), meta]), 413, "too-large"),
