@@ -1,6 +1,6 @@
 // The control surface: edits the node's address and shows that the rules run here.
 
-import { init, version } from "./pkg/syncline.js";
+import { init, version } from "./pkg/covers.js";
 import { checkNodeAddress, onNodeAddress, readNodeAddress, writeNodeAddress } from "./settings.js";
 
 const form = document.getElementById("node-form");

@@ -3,26 +3,41 @@
 
 import {
   createQueue,
-  init,
-  initSync,
   openCoverCache,
   RetryLater,
   startViewer,
   SynclineError,
-  version,
-  type InitInput,
   type Queue,
   type QueueStatus,
   type SynclineErrorCode,
   type ViewerHandle,
   type ViewerOptions,
 } from "syncline";
+import * as covers from "syncline/covers";
+import { init, initSync, version, type InitInput } from "syncline/queue";
+import { openAutoSave } from "syncline/autosave";
+import { withProjectLock } from "syncline/lock";
+import * as viewer from "syncline/viewer";
+
+/** Each door leads to the same things as the front door. */
+export const sameThings: [typeof openCoverCache, typeof startViewer, typeof SynclineError] = [
+  covers.openCoverCache,
+  viewer.startViewer,
+  covers.SynclineError,
+];
+
+export async function savesUnderTheLock(): Promise<void> {
+  await openAutoSave({ project: "notes" }).ready;
+  await withProjectLock({ project: "export" }, async (_, lost) => lost.throwIfAborted());
+  // @ts-expect-error the worker loads its own module
+  await viewer.init();
+}
 
 export async function loadsFromEverywhere(bytes: Uint8Array<ArrayBuffer>, module: WebAssembly.Module): Promise<string> {
   await init();
-  await init("/pkg/syncline_wasm_bg.wasm");
-  await init(new URL("https://example.com/syncline_wasm_bg.wasm"));
-  await init(fetch("/pkg/syncline_wasm_bg.wasm"));
+  await init("/pkg/syncline_queue_bg.wasm");
+  await init(new URL("https://example.com/syncline_queue_bg.wasm"));
+  await init(fetch("/pkg/syncline_queue_bg.wasm"));
   await init(bytes);
   const input: InitInput = module;
   await init(input);
@@ -32,7 +47,7 @@ export async function loadsFromEverywhere(bytes: Uint8Array<ArrayBuffer>, module
   // @ts-expect-error a number is no source
   await init(42);
   // @ts-expect-error an address needs the asynchronous way
-  initSync("/pkg/syncline_wasm_bg.wasm");
+  initSync("/pkg/syncline_queue_bg.wasm");
   return version();
 }
 
@@ -45,7 +60,7 @@ export async function watches(signal: AbortSignal): Promise<string> {
   const options: ViewerOptions = {
     endpoint: new URL("https://example.com/api/viewer"),
     workerUrl: "/assets/viewer-worker.js",
-    wasmUrl: "/assets/syncline_wasm_bg.wasm",
+    wasmUrl: "/assets/syncline_viewer_bg.wasm",
     signal,
     onError(error) {
       const code: SynclineErrorCode = error.code;

@@ -5,9 +5,9 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { fromPlain, SynclineError, toPlain } from "../pkg/errors.js";
-import { Heartbeat, initSync, lastPanic, Send } from "../pkg/syncline_wasm.js";
+import { Heartbeat, initSync, lastPanic, Send } from "../pkg/syncline_viewer.js";
 
-initSync({ module: await readFile(new URL("../pkg/syncline_wasm_bg.wasm", import.meta.url)) });
+initSync({ module: await readFile(new URL("../pkg/syncline_viewer_bg.wasm", import.meta.url)) });
 
 test("vw_05 a page that stays open for an hour pings at once and then every 30 s", () => {
   const heartbeat = new Heartbeat(1n, 2n, true);

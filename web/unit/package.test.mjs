@@ -11,14 +11,14 @@ import { pathToFileURL } from "node:url";
 
 const UNREACHABLE = "http://127.0.0.1:1/";
 const PACKAGE = join(import.meta.dirname, "../pkg");
-const MODULE = await readFile(join(PACKAGE, "syncline_wasm_bg.wasm"));
+const MODULE = await readFile(join(PACKAGE, "syncline_queue_bg.wasm"));
 
 /** Loads a copy of the package, so that each test begins with a module that is not initialised. */
-async function freshPackage(t) {
+async function freshPackage(t, door = "queue") {
   const folder = await mkdtemp(join(tmpdir(), "syncline-unit-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   await cp(PACKAGE, folder, { recursive: true });
-  return import(pathToFileURL(join(folder, "syncline.js")).href);
+  return import(pathToFileURL(join(folder, `${door}.js`)).href);
 }
 
 /** Serves what `answer` says for each request: `[status, body]`. */
@@ -36,7 +36,7 @@ async function serve(t, answer) {
 }
 
 test("the package can be imported where there is no page, and a viewer there is a typed error", async (t) => {
-  const { startViewer, SynclineError } = await freshPackage(t);
+  const { startViewer, SynclineError } = await freshPackage(t, "syncline");
   assert.throws(
     () => startViewer(),
     (error) => {
@@ -110,10 +110,21 @@ test("bytes and compiled modules will do, and wrong ones keep their cause", asyn
 });
 
 test("the types name exactly what is exported, and exactly the codes that occur", async (t) => {
-  const types = await readFile(join(PACKAGE, "syncline.d.ts"), "utf8");
-  const declared = [...types.matchAll(/^export (?:function|class) (\w+)/gm)].map(([, name]) => name);
-  assert.deepEqual(declared.sort(), Object.keys(await freshPackage(t)).sort());
+  const front = await readFile(join(PACKAGE, "syncline.d.ts"), "utf8");
+  const declared = [...front.matchAll(/^ {2}(\w+),$/gm)].map(([, name]) => name);
+  const exported = await freshPackage(t, "syncline");
+  assert.deepEqual(declared.sort(), Object.keys(exported).sort());
 
+  const { exports } = JSON.parse(await readFile(join(PACKAGE, "package.json"), "utf8"));
+  for (const door of Object.keys(exports).filter((name) => exports[name].types !== undefined && name !== ".")) {
+    const own = await readFile(join(PACKAGE, exports[door].types), "utf8");
+    const names = [...own.matchAll(/^export (?:function|class) (\w+)/gm)].map(([, name]) => name);
+    const there = await freshPackage(t, door.slice("./".length));
+    assert.notEqual(names.length, 0, door);
+    for (const name of [...names, "SynclineError"]) assert.equal(typeof there[name], "function", `${door} ${name}`);
+  }
+
+  const types = await readFile(join(PACKAGE, "errors.d.ts"), "utf8");
   const promised = new Set([...types.matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(([, code]) => code));
   const explained = new Set([...types.matchAll(/^ \* \| `([a-z-]+)` \|/gm)].map(([, code]) => code));
   const occurring = new Set();

@@ -4,9 +4,9 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { createQueue, initSync, RetryLater } from "../pkg/syncline.js";
+import { createQueue, initSync, RetryLater } from "../pkg/queue.js";
 
-initSync(await readFile(new URL("../pkg/syncline_wasm_bg.wasm", import.meta.url)));
+initSync(await readFile(new URL("../pkg/syncline_queue_bg.wasm", import.meta.url)));
 
 /** A queue whose calls end when the test says so. */
 function byHand(t, options) {

@@ -1,75 +1,76 @@
-//! The browser package: the Rust rules as one WebAssembly module, its glue, and the hand-written facade around both.
+//! The browser package: the Rust rules as one WebAssembly module for each system, their glue, and the hand-written facade
+//! around them.
 //!
-//! Guarantees: `web/pkg` is replaced as a whole or not at all, and never grows beyond [`BUDGET_BYTES`]. Cargo decides
-//! whether the module changed; the rest is skipped while the module and the facade are the same as last time.
+//! Guarantees: `web/pkg` is replaced as a whole or not at all, and what a page loads for a system never grows beyond its
+//! budget. Cargo decides whether a module changed; everything after it is skipped while its inputs are the same.
 
+mod module;
 mod package;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use wasm_bindgen_cli_support::Bindgen;
 
 use crate::files::{self, Fingerprint};
-use crate::setup::{Need, WASM_TARGET};
+use crate::screen;
+use crate::setup::Need;
 use crate::workspace::Workspace;
-use crate::{command, screen};
 
 pub(crate) const NEEDS: &[Need] = &[Need::WasmTarget, Need::Npm];
 
-/// What a page may have to load, brotli-compressed: more would cost its users more than it gives them.
-const BUDGET_BYTES: usize = 120_000;
+/// A module of the package, and what belongs to it.
+struct System {
+    /// The feature of the browser crate; the glue is named after it.
+    name: &'static str,
+    /// The script a page imports.
+    entry: &'static str,
+    /// What a page that imports it may have to load, brotli-compressed: more would cost its users more than it gives.
+    budget_bytes: usize,
+}
 
-/// The name of the generated module and its glue; the facade imports it.
-const GLUE: &str = "syncline_wasm";
+const SYSTEMS: &[System] = &[
+    System { name: "viewer", entry: "viewer.js", budget_bytes: 18_000 },
+    System { name: "lock", entry: "autosave.js", budget_bytes: 46_000 },
+    System { name: "queue", entry: "queue.js", budget_bytes: 54_000 },
+    System { name: "covers", entry: "covers.js", budget_bytes: 36_000 },
+];
 
 /// The built package.
 pub(crate) struct Package {
     pub(crate) folder: PathBuf,
-    size: package::Size,
-}
-
-impl Package {
-    /// Its size against the budget, in one phrase.
-    pub(crate) fn summary(&self) -> String {
-        self.size.against(BUDGET_BYTES)
-    }
+    /// What pages load of it, in one phrase.
+    pub(crate) summary: String,
 }
 
 /// Builds the package where it is out of date, prints its sizes, and fails where it is too large.
 pub(crate) fn build(workspace: &Workspace) -> Result<Package> {
-    let module = compile(workspace)?;
+    // All modules leave Cargo under one name, so nobody else may build them meanwhile.
     let _alone = files::exclusive(&workspace.notes(), "wasm")?;
+    let modules =
+        SYSTEMS.iter().map(|system| module::build(workspace, system.name)).collect::<Result<Vec<_>>>()?;
     let folder = workspace.web().join("pkg");
     let stamp = workspace.notes().join("wasm.stamp");
-    let inputs = inputs(workspace, &module)?;
-    if fs::read_to_string(&stamp).is_ok_and(|stamp| Some(stamp) == line(&inputs, &folder)) {
-        let size = package::measure(&folder)?;
-        screen::note(&format!("web/pkg is up to date: {}", size.against(BUDGET_BYTES)));
-        return Ok(Package { folder, size });
+    let inputs = inputs(workspace, &modules)?;
+    let noted = fs::read_to_string(&stamp).unwrap_or_default();
+    let noted = noted.split_once('\n');
+    if let Some((_, summary)) = noted.filter(|(stamp, _)| Some(*stamp) == line(&inputs, &folder).as_deref()) {
+        screen::note(&format!("web/pkg is up to date: {summary}"));
+        return Ok(Package { folder, summary: summary.to_owned() });
     }
-    let size = files::replace_folder(&folder, |new| assemble(workspace, &module, new))?;
+    let summary = files::replace_folder(&folder, |new| assemble(workspace, &modules, new))?;
     let line = line(&inputs, &folder).context("the package that was just written cannot be read")?;
-    fs::write(&stamp, line).context("cannot note what the package was built from")?;
-    Ok(Package { folder, size })
+    fs::write(&stamp, format!("{line}\n{summary}")).context("cannot note what the package was built from")?;
+    Ok(Package { folder, summary })
 }
 
-/// Compiles the module; Cargo knows best whether there is anything to do.
-fn compile(workspace: &Workspace) -> Result<PathBuf> {
-    let arguments = ["build", "-p", "syncline-browser", "--profile", "wasm", "--target", WASM_TARGET];
-    command::stream(&mut workspace.cargo(arguments))?;
-    Ok(workspace.target.join(WASM_TARGET).join("wasm/syncline_browser.wasm"))
-}
-
-/// Everything the package is made from. The module itself carries the version of wasm-bindgen it was built with.
-fn inputs(workspace: &Workspace, module: &Path) -> Result<String> {
+/// Everything the package is made from.
+fn inputs(workspace: &Workspace, modules: &[PathBuf]) -> Result<String> {
     let mut print = Fingerprint::default();
-    print.add(&fs::read(module).with_context(|| format!("cannot read {}", module.display()))?);
+    for module in modules {
+        print.add_tree(module)?;
+    }
     print.add_tree(&facade(workspace))?;
-    print.add(
-        &fs::read(workspace.web().join("package-lock.json")).context("cannot read web/package-lock.json")?,
-    );
     print.add(workspace.version.as_bytes());
     print.add(include_bytes!("wasm.rs"));
     print.add(include_bytes!("wasm/package.rs"));
@@ -80,46 +81,28 @@ fn inputs(workspace: &Workspace, module: &Path) -> Result<String> {
 fn line(inputs: &str, folder: &Path) -> Option<String> {
     let mut print = Fingerprint::default();
     print.add_tree(folder).ok()?;
-    Some(format!("{inputs} {}\n", print.hex()))
+    Some(format!("{inputs} {}", print.hex()))
 }
 
 fn facade(workspace: &Workspace) -> PathBuf {
     workspace.root.join("crates/syncline-browser/js")
 }
 
-fn assemble(workspace: &Workspace, module: &Path, folder: &Path) -> Result<package::Size> {
-    Bindgen::new()
-        .input_path(module)
-        .web(true)?
-        .typescript(true)
-        .omit_default_module_path(false)
-        .out_name(GLUE)
-        .generate(folder)
-        .context("wasm-bindgen cannot make the glue")?;
-    let binary = folder.join(format!("{GLUE}_bg.wasm"));
-    shrink(workspace, &binary)?;
-    // Types of the raw module's exports, which only the glue itself calls.
-    fs::remove_file(folder.join(format!("{GLUE}_bg.wasm.d.ts")))
-        .context("wasm-bindgen wrote other files than expected")?;
+fn assemble(workspace: &Workspace, modules: &[PathBuf], folder: &Path) -> Result<String> {
+    for module in modules {
+        files::copy_tree(module, folder)?;
+    }
     files::copy_tree(&facade(workspace), folder)?;
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(workspace.root.join(licence), folder.join(licence))
             .with_context(|| format!("cannot copy {licence}"))?;
     }
-    package::check(folder, &workspace.version)?;
-    let size = package::measure(folder)?;
-    size.print();
-    screen::note(&size.against(BUDGET_BYTES));
-    if size.brotli() > BUDGET_BYTES {
-        bail!("the browser package is too large: {}", size.against(BUDGET_BYTES));
+    package::check(folder, &workspace.version, SYSTEMS)?;
+    let sizes = package::measure(folder, SYSTEMS)?;
+    package::print(&sizes);
+    if let Some(size) = sizes.iter().find(|size| size.is_over()) {
+        bail!("a page that uses this loads too much: {}", size.phrase());
     }
-    Ok(size)
-}
-
-/// Names and debug sections go here and not in Cargo's profile, which would also strip what wasm-bindgen reads.
-fn shrink(workspace: &Workspace, binary: &Path) -> Result<()> {
-    let tool = workspace.web().join("node_modules/binaryen/bin/wasm-opt");
-    let mut optimise = workspace.node(&workspace.root, [tool.as_path(), binary]);
-    optimise.args(["-Oz", "--strip-debug", "--strip-producers", "-o"]).arg(binary);
-    command::watch("wasm-opt", &mut optimise)
+    let phrases: Vec<String> = sizes.iter().map(package::Size::phrase).collect();
+    Ok(format!("{} brotli", phrases.join(", ")))
 }

@@ -34,8 +34,8 @@ const contenders = {
 
   // Keyed, de-duplicated, with a result kept for each key: more than the two above do.
   async syncline() {
-    const { initSync, createQueue } = await import("../../../web/pkg/syncline.js");
-    initSync(await readFile(new URL("../../../web/pkg/syncline_wasm_bg.wasm", import.meta.url)));
+    const { initSync, createQueue } = await import("../../../web/pkg/queue.js");
+    initSync(await readFile(new URL("../../../web/pkg/syncline_queue_bg.wasm", import.meta.url)));
     const keys = Array.from({ length: count }, (_, n) => `key-${n}`);
     const queue = createQueue({ name: "bench", concurrency: CONCURRENCY, run: nothing });
     await queue.ready;

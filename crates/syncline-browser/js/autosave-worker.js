@@ -4,7 +4,7 @@
 // number of the version in it; a tab that asks for the project gets it after the last change is stored, or within a
 // second. When to save, what to do about two versions and what the user sees is decided by the rules.
 
-import { SaveDo, SaveMachine, SaveNews } from "./syncline_wasm.js";
+import { SaveDo, SaveMachine, SaveNews } from "./syncline_lock.js";
 
 // How long a tab that asks politely has to wait at most for the last save.
 const HAND_OVER_MS = 1_000;

@@ -15,6 +15,8 @@ const TEXT_MAX = 4 * 1024 * 1024;
 const TAKE_OVER_MAX_MS = 75_000;
 const WRITABLE = ["saved", "saving", "unsaved", "lost", "conflict"];
 
+export { SynclineError };
+
 export function openAutoSave(options = {}) {
   const settings = readOptions(options);
   const { file = "document.json", allowTakeOver = true } = options;

@@ -4,9 +4,24 @@
 // gathered and made when the page has time, and before it goes. A full or forbidden localStorage costs what was not
 // written, never a page: the cache goes on in memory. What is kept and how is decided by the rules (WASM).
 
-import { CoverCache as Rules, Told } from "./syncline_wasm.js";
 import { SynclineError } from "./errors.js";
-import { load } from "./wasm.js";
+import instantiate, {
+  CoverCache as Rules,
+  Told,
+  initSync as instantiateSync,
+  version as rulesVersion,
+} from "./syncline_covers.js";
+import { wasmModule } from "./wasm.js";
+
+export { SynclineError };
+
+export const { init, initSync, version } = wasmModule({
+  instantiate,
+  instantiateSync,
+  version: rulesVersion,
+  // Written out like this, bundlers find the file and ship it.
+  address: () => new URL("./syncline_covers_bg.wasm", import.meta.url),
+});
 
 // Writes wait for a quiet moment, but no longer than this.
 const QUIET_WITHIN_MS = 1_000;
@@ -19,7 +34,7 @@ export async function openCoverCache(options = {}) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
   const { storage = ownStorage(), wasmUrl, onError } = options;
   if (onError !== undefined && typeof onError !== "function") throw invalid("onError must be a function");
-  await load(wasmUrl);
+  await init(wasmUrl);
   return new CoverCache(storage ?? undefined, onError);
 }
 

@@ -7,8 +7,16 @@
 import { Saver } from "./autosave-worker.js";
 import { SynclineError, toPlain } from "./errors.js";
 import { hasFiles, openRecord } from "./lock-record.js";
-import { LockDo, LockMachine, LockNews, LockWish, lastPanic } from "./syncline_wasm.js";
-import { load } from "./wasm.js";
+import instantiate, {
+  LockDo,
+  LockMachine,
+  LockNews,
+  LockWish,
+  initSync as instantiateSync,
+  lastPanic,
+  version,
+} from "./syncline_lock.js";
+import { wasmModule } from "./wasm.js";
 
 const STORAGE_CHECK_MS = 60_000;
 // Leases that ended by a word of their holder; the oldest are forgotten, and end by themselves.
@@ -26,6 +34,14 @@ const WORDS = {
 // The worker's own calls are numbered apart from those of the page.
 const OWN_CALLS = 0x8000_0000;
 
+const { init } = wasmModule({
+  instantiate,
+  instantiateSync,
+  version,
+  // Written out like this, bundlers find the file and ship it.
+  address: () => new URL("./syncline_lock_bg.wasm", import.meta.url),
+});
+
 let rules;
 let ownCalls = 0;
 const locks = new Map();
@@ -33,7 +49,7 @@ const locks = new Map();
 const calls = new Map();
 
 self.addEventListener("message", ({ data }) => {
-  if (data.op === "start") rules = load(data.wasmUrl);
+  if (data.op === "start") rules = init(data.wasmUrl);
   else rules.then(() => guarded(() => hear(data)), (error) => refuse(data, error));
 });
 

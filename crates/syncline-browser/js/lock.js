@@ -22,6 +22,8 @@ const LOSSES = {
   hidden: "the page went away and gave its lease back",
 };
 
+export { SynclineError };
+
 export class ProjectLockError extends Error {
   constructor(message, { code, retryable, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });

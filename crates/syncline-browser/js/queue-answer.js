@@ -3,7 +3,7 @@
 // Guarantees: whatever was returned or thrown becomes one of: a result, "too many requests" (the whole queue waits), "not
 // well" (this key comes back), or a refusal (this key ends with a reason). Nothing is thrown on.
 
-import { Failure, retryAfterMs } from "./syncline_wasm.js";
+import { Failure, retryAfterMs } from "./syncline_queue.js";
 import { SynclineError, isPassing } from "./errors.js";
 
 const REASON_MAX_CHARS = 500;

@@ -6,10 +6,10 @@
 //
 // Fast because the border to WASM is crossed once for many tasks, and because a task that needs no promise gets none.
 
-import { Failure, PacedQueue } from "./syncline_wasm.js";
+import { Failure, PacedQueue } from "./syncline_queue.js";
 import { SynclineError } from "./errors.js";
 import { isFailure, judge } from "./queue-answer.js";
-import { heap } from "./wasm.js";
+import { heap } from "./queue-wasm.js";
 
 // Where a key is, in the numbers of the rules.
 export const PLACES = ["unknown", "waiting", "running", "retrying", "done", "failed", "dead"];

@@ -4,9 +4,11 @@
 // runs it, once, and answered when it is kept. The work itself is done by queue-engine.js.
 
 import { SynclineError } from "./errors.js";
-import { load } from "./wasm.js";
+import { init } from "./queue-wasm.js";
 
+export { SynclineError };
 export { RetryLater } from "./queue-answer.js";
+export { init, initSync, version } from "./queue-wasm.js";
 
 const KINDS = ["new", "retry", "priority", "again"];
 const STATES = ["waiting", "running", "retrying", "done", "failed", "dead"];
@@ -159,7 +161,7 @@ class Queue {
 
   async #open() {
     const { wasmUrl, persist, name } = this.#options;
-    const [{ Engine }] = await Promise.all([import("./queue-engine.js"), load(wasmUrl)]);
+    const [{ Engine }] = await Promise.all([import("./queue-engine.js"), init(wasmUrl)]);
     if (!persist) {
       this.#engine = this.#start(Engine);
       this.#listen();

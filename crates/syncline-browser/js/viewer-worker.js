@@ -5,14 +5,22 @@
 // (viewer.js), because a worker may not live long enough to send it.
 
 import { SynclineError, isPassing, toPlain } from "./errors.js";
-import { Heartbeat, Send, lastPanic } from "./syncline_wasm.js";
-import { load } from "./wasm.js";
+import instantiate, { Heartbeat, Send, initSync as instantiateSync, lastPanic, version } from "./syncline_viewer.js";
+import { wasmModule } from "./wasm.js";
 
 // Shorter than the pause between two pings, so that each failure is reported before the next attempt.
 const PING_TIMEOUT_MS = 20_000;
 // The pace at which a passing failure to load the rules is tried again: that of the pings it keeps from being sent.
 const RELOAD_MS = 30_000;
 const REFUSAL_MAX_CHARS = 200;
+
+const { init } = wasmModule({
+  instantiate,
+  instantiateSync,
+  version,
+  // Written out like this, bundlers find the file and ship it.
+  address: () => new URL("./syncline_viewer_bg.wasm", import.meta.url),
+});
 
 let start;
 let page;
@@ -34,7 +42,7 @@ self.addEventListener("message", ({ data }) => {
 
 async function loadRules() {
   try {
-    await load(start.wasmUrl);
+    await init(start.wasmUrl);
   } catch (error) {
     postMessage({ type: error.retryable ? "error" : "failed", error: toPlain(error) });
     if (error.retryable) setTimeout(loadRules, RELOAD_MS);

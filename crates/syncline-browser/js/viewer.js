@@ -11,6 +11,8 @@ import { SynclineError, fromPlain } from "./errors.js";
 // `join(user)` contract below.
 const REGISTRY = Symbol.for("syncline.viewers.1");
 
+export { SynclineError };
+
 export function startViewer(options) {
   if (typeof document === "undefined" || typeof Worker === "undefined") {
     throw new SynclineError(

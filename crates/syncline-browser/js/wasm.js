@@ -1,58 +1,61 @@
-// Loads the rules: one WASM module per realm (page or worker), at most once.
+// Loads the rules of one system: a WASM module, per realm (page or worker) at most once.
 //
 // Guarantees: concurrent calls share one download; a failed one can be tried again; a failure says whether the
 // browser forbids WASM (`wasm-blocked`) or the module could not be had (`wasm-load-failed`). Nothing happens on import.
 
-import instantiate, { initSync as instantiateSync } from "./syncline_wasm.js";
 import { SynclineError, isPassing } from "./errors.js";
 
 // The shortest valid module. A browser that refuses even this one forbids WASM as such; the text of the refusal
 // differs between browsers and is sometimes empty, so it decides nothing.
 const EMPTY_MODULE = new Uint8Array([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
 
-let loading;
-let loaded = false;
-let memory;
-let numbers = new Float64Array(0);
+// `instantiate`, `instantiateSync` and `version` are of the module's glue; `address` tells where the module is.
+export function wasmModule({ instantiate, instantiateSync, version, address }) {
+  let loading;
+  let memory;
+  let numbers = new Float64Array(0);
 
-export function load(input) {
-  loading ??= start(input).catch((error) => {
-    loading = undefined;
-    throw error;
-  });
-  return loading;
-}
+  const start = async (input) => {
+    try {
+      const source = (await input) ?? address();
+      ({ memory } = await instantiate({ module_or_path: isAddress(source) ? await download(source) : source }));
+    } catch (cause) {
+      throw explain(cause);
+    }
+  };
 
-export function loadSync(module) {
-  if (loaded) return;
-  try {
-    ({ memory } = instantiateSync({ module }));
-  } catch (cause) {
-    throw explain(cause);
-  }
-  loaded = true;
-  loading = Promise.resolve();
-}
+  return {
+    init(input) {
+      loading ??= start(input).catch((error) => {
+        loading = undefined;
+        throw error;
+      });
+      return loading;
+    },
 
-export function isLoaded() {
-  return loaded;
-}
+    initSync(module) {
+      if (memory !== undefined) return;
+      try {
+        ({ memory } = instantiateSync({ module }));
+      } catch (cause) {
+        throw explain(cause);
+      }
+      loading = Promise.resolve();
+    },
 
-// The module's memory as numbers. Not to be held: the memory moves when it grows.
-export function heap() {
-  if (numbers.length === 0) numbers = new Float64Array(memory.buffer);
-  return numbers;
-}
+    version() {
+      if (memory === undefined) {
+        throw new SynclineError("not-initialized", "call init() and wait for it before using this function");
+      }
+      return version();
+    },
 
-async function start(input) {
-  try {
-    // Written out like this, bundlers find the file and ship it.
-    const source = (await input) ?? new URL("./syncline_wasm_bg.wasm", import.meta.url);
-    ({ memory } = await instantiate({ module_or_path: isAddress(source) ? await download(source) : source }));
-  } catch (cause) {
-    throw explain(cause);
-  }
-  loaded = true;
+    // The module's memory as numbers. Not to be held: the memory moves when it grows.
+    heap() {
+      if (numbers.length === 0) numbers = new Float64Array(memory.buffer);
+      return numbers;
+    },
+  };
 }
 
 function isAddress(source) {
@@ -75,7 +78,7 @@ function explain(cause) {
     return new SynclineError(
       "wasm-blocked",
       "this page may not run WebAssembly: add 'wasm-unsafe-eval' to script-src in the Content-Security-Policy " +
-        "that is sent with the page and with viewer-worker.js",
+        "that is sent with the page and with the package's worker scripts",
       { cause },
     );
   }

@@ -1,4 +1,6 @@
-//! The rules as a WASM module, and the JavaScript package around it.
+//! The rules as WASM modules, one for each system, and the JavaScript package around them.
+//!
+//! Each system is a feature; `cargo xtask wasm` builds a module with each of them alone.
 //!
 //! - [`lock`], [`autosave`]: the project lock, and the document that saves itself under it
 //! - [`viewer`]: the heartbeat of a page
@@ -9,13 +11,18 @@
 //!
 //! This layer decides nothing and touches no browser API: it hands inputs to the core and small plain values back. No
 //! export returns `Err`, which would be thrown as an untyped exception; what can go wrong is a value, and the facade in
-//! `js/` throws the typed errors. Every byte here is loaded by every page: no serde, no formatting that is not needed.
+//! `js/` throws the typed errors. Every byte here is loaded by pages: no serde, no formatting that is not needed.
 
+#[cfg(feature = "lock")]
 pub mod autosave;
+#[cfg(feature = "covers")]
 pub mod covers;
+#[cfg(feature = "lock")]
 pub mod lock;
 pub mod panic;
+#[cfg(feature = "queue")]
 pub mod queue;
+#[cfg(feature = "viewer")]
 pub mod viewer;
 
 use wasm_bindgen::prelude::wasm_bindgen;

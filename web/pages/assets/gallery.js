@@ -49,7 +49,7 @@ async function watch() {
   if (watchingBegan) return;
   watchingBegan = true;
   try {
-    const { startViewer } = await import("/pkg/syncline.js");
+    const { startViewer } = await import("/pkg/viewer.js");
     // Failed heartbeats are followed by the next one; the connection state in the header already tells of them.
     await startViewer({ onError: () => {} }).sessionId;
     watching = true;

@@ -46,7 +46,7 @@ setInterval(() => !document.hidden && showLease(), 250);
 
 async function start() {
   if (save) return;
-  const { openAutoSave } = await import("/pkg/syncline.js");
+  const { openAutoSave } = await import("/pkg/autosave.js");
   save = openAutoSave();
   save.subscribe(show);
   await save.ready;

@@ -16,13 +16,13 @@ export function openBooks() {
   let total = 0;
   /** @type {string | null} */
   let next = null;
-  /** @type {import("/pkg/syncline.js").CoverCache | undefined} */
+  /** @type {import("/pkg/covers.js").CoverCache | undefined} */
   let covers;
   const filter = /** @type {HTMLInputElement} */ (at("books-filter"));
   const more = /** @type {HTMLButtonElement} */ (at("books-more"));
 
   // Without the cache everything works, only later.
-  import("/pkg/syncline.js")
+  import("/pkg/covers.js")
     .then(({ openCoverCache }) => openCoverCache())
     .then((opened) => {
       covers = opened;

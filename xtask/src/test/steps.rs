@@ -28,7 +28,7 @@ pub(super) fn perform(workspace: &Workspace, step: Step) -> Result<Done> {
     let ran = match step {
         Step::Setup => plain(setup::ensure(workspace, EVERYTHING)),
         Step::Fmt => plain(lint::fmt(workspace, true)),
-        Step::Wasm => wasm::build(workspace).map(|package| noted(package.summary())),
+        Step::Wasm => wasm::build(workspace).map(|package| noted(package.summary)),
         Step::Lint => plain(lint::clippy(workspace)),
         Step::Build => plain(build(workspace)),
         Step::Tests => nextest(workspace, &Nextest::default()),

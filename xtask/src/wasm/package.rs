@@ -1,5 +1,6 @@
-//! What the browser package says about itself: its manifest, checked against its files, and its size.
+//! What the browser package says about itself: its manifest, checked against its files, and what pages load of it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -7,24 +8,27 @@ use anyhow::{Context, Result, ensure};
 use brotli::enc::BrotliEncoderParams;
 use serde_json::Value;
 
+use super::System;
 use crate::files;
 
 /// Checks that the hand-written `package.json` in `folder` describes what is there.
-pub(super) fn check(folder: &Path, version: &str) -> Result<()> {
+pub(super) fn check(folder: &Path, version: &str, systems: &[System]) -> Result<()> {
     let text =
         fs::read_to_string(folder.join("package.json")).context("the browser package has no package.json")?;
     let manifest = serde_json::from_str(&text).context("the browser package's package.json is no JSON")?;
     let files: Vec<String> =
         files::tree(folder)?.iter().map(|file| file.to_string_lossy().into_owned()).collect();
-    judge(&manifest, &files, version)
+    judge(&manifest, &files, version)?;
+    for system in systems {
+        let module = format!("syncline_{}_bg.wasm", system.name);
+        let loaded = loads(folder, system.entry)?;
+        let modules: Vec<&String> = loaded.iter().filter(|name| name.ends_with(".wasm")).collect();
+        ensure!(modules == [&module], "{} loads {modules:?}, and should load {module} alone", system.entry);
+    }
+    Ok(())
 }
 
 fn judge(manifest: &Value, files: &[String], version: &str) -> Result<()> {
-    let modules = files.iter().filter(|file| file.ends_with(".wasm")).count();
-    ensure!(
-        modules == 1,
-        "the browser package holds {modules} WebAssembly modules, and must hold exactly one"
-    );
     let told = &manifest["version"];
     ensure!(told == version, "package.json says version {told}, and the workspace says \"{version}\"");
     ensure!(manifest["exports"]["."].is_object(), "package.json exports nothing");
@@ -52,52 +56,80 @@ fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
-/// The bytes of each file that a page loads.
-pub(crate) struct Size {
-    files: Vec<FileSize>,
+/// The ways in which a script names a file to be loaded.
+const LOADING: [&str; 4] = ["from ", "import ", "import(", "new URL("];
+
+/// What a page loads that uses one system, brotli-compressed.
+pub(super) struct Size {
+    system: &'static str,
+    scripts: usize,
+    module: usize,
+    budget: usize,
 }
 
-struct FileSize {
-    name: String,
-    raw: usize,
-    brotli: usize,
-}
-
-/// Measures the modules and scripts in `folder`.
-pub(super) fn measure(folder: &Path) -> Result<Size> {
-    let mut files = Vec::new();
-    for file in files::tree(folder)? {
-        let name = file.to_string_lossy().into_owned();
-        if !(name.ends_with(".js") || name.ends_with(".wasm")) {
-            continue;
+/// Follows each system's scripts from the one that pages import, and measures all that they load.
+pub(super) fn measure(folder: &Path, systems: &[System]) -> Result<Vec<Size>> {
+    let mut sizes = Vec::new();
+    for system in systems {
+        let mut size = Size { system: system.name, scripts: 0, module: 0, budget: system.budget_bytes };
+        for name in loads(folder, system.entry)? {
+            let part = if name.ends_with(".wasm") { &mut size.module } else { &mut size.scripts };
+            *part += compressed(&folder.join(name))?;
         }
-        let bytes = fs::read(folder.join(&file)).with_context(|| format!("cannot read {name}"))?;
-        let mut compressed = Vec::new();
-        brotli::BrotliCompress(&mut bytes.as_slice(), &mut compressed, &BrotliEncoderParams::default())
-            .with_context(|| format!("cannot compress {name}"))?;
-        files.push(FileSize { name, raw: bytes.len(), brotli: compressed.len() });
+        sizes.push(size);
     }
-    Ok(Size { files })
+    Ok(sizes)
+}
+
+/// `entry` and all that it loads. Names are always written out as `"./name"`, right behind one of [`LOADING`].
+fn loads(folder: &Path, entry: &str) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut next = vec![entry.to_owned()];
+    while let Some(name) = next.pop() {
+        if name.ends_with(".js") && !found.contains(&name) {
+            let text =
+                fs::read_to_string(folder.join(&name)).with_context(|| format!("cannot read {name}"))?;
+            let parts: Vec<&str> = text.split('"').collect();
+            let named = parts.windows(2).filter(|pair| LOADING.iter().any(|word| pair[0].ends_with(word)));
+            next.extend(named.filter_map(|pair| pair[1].strip_prefix("./")).map(str::to_owned));
+        }
+        found.insert(name);
+    }
+    Ok(found)
+}
+
+fn compressed(file: &Path) -> Result<usize> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut out = Vec::new();
+    brotli::BrotliCompress(&mut bytes.as_slice(), &mut out, &BrotliEncoderParams::default())
+        .with_context(|| format!("cannot compress {}", file.display()))?;
+    Ok(out.len())
 }
 
 impl Size {
-    pub(crate) fn brotli(&self) -> usize {
-        self.files.iter().map(|file| file.brotli).sum()
+    fn total(&self) -> usize {
+        self.scripts + self.module
     }
 
-    /// The total against what is allowed, in one phrase.
-    pub(super) fn against(&self, budget: usize) -> String {
-        let raw: usize = self.files.iter().map(|file| file.raw).sum();
-        let brotli = self.brotli();
-        let share = brotli * 100 / budget;
-        format!("{} raw, {} brotli, {share} % of the {} budget", kb(raw), kb(brotli), kb(budget))
+    pub(super) fn is_over(&self) -> bool {
+        self.total() > self.budget
     }
 
-    pub(super) fn print(&self) {
-        println!("    {:<28} {:>10} {:>10}", "what a page loads", "raw", "brotli");
-        for file in &self.files {
-            println!("    {:<28} {:>10} {:>10}", file.name, kb(file.raw), kb(file.brotli));
-        }
+    /// The system with its size against what is allowed.
+    pub(super) fn phrase(&self) -> String {
+        format!("{} {} of {}", self.system, kb(self.total()), kb(self.budget))
+    }
+}
+
+pub(super) fn print(sizes: &[Size]) {
+    let row = |cells: [String; 5]| {
+        let [name, rest @ ..] = cells;
+        println!("    {name:<24}{}", rest.map(|cell| format!("{cell:>10}")).concat());
+    };
+    row(["a page loads, in brotli", "scripts", "module", "together", "budget"].map(str::to_owned));
+    for size in sizes {
+        let [scripts, module, total, budget] = [size.scripts, size.module, size.total(), size.budget].map(kb);
+        row([size.system.to_owned(), scripts, module, total, budget]);
     }
 }
 
@@ -123,8 +155,6 @@ mod tests {
         let entry = json!({ ".": { "types": "./a.d.ts", "default": "./a.js" } });
         judged(&["a.js", "a.d.ts", "a_bg.wasm"], &entry).unwrap();
         let told = |files: &[&str], exports| judged(files, exports).unwrap_err().to_string();
-        assert!(told(&["a.wasm", "b.wasm"], &entry).contains("holds 2 WebAssembly modules"));
-        assert!(told(&["a.js"], &entry).contains("holds 0 WebAssembly modules"));
         assert_eq!(
             told(&["a.js", "a.wasm"], &entry),
             "package.json names ./a.d.ts, which is not in the package"
@@ -145,15 +175,43 @@ mod tests {
         assert_eq!(error.to_string(), r#"package.json says version "0.9.0", and the workspace says "1.0.0""#);
     }
 
+    /// A package of two systems that share a script.
+    fn two_systems(folder: &Path) -> [System; 2] {
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        write("package.json", r#"{ "version": "1.2.3", "exports": { ".": {} }, "files": ["LICENSE-*"] }"#);
+        write("errors.js", "export {}");
+        write("a.js", "import \"./errors.js\";\nnew Worker(new URL(\"./a-worker.js\", import.meta.url));");
+        write("a-worker.js", "import(\"./a.js\"); new URL(\"./syncline_a_bg.wasm\", import.meta.url);");
+        write("b.js", "import \"./errors.js\"; new URL(\"./syncline_b_bg.wasm\", import.meta.url);");
+        write("syncline_a_bg.wasm", &"a".repeat(50_000));
+        write("syncline_b_bg.wasm", "b");
+        write("a.d.ts", "types are not loaded");
+        let system = |name, entry| System { name, entry, budget_bytes: 40 };
+        [system("a", "a.js"), system("b", "b.js")]
+    }
+
     #[test]
-    fn the_size_is_that_of_scripts_and_modules_alone() {
+    fn a_page_loads_what_its_system_needs_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a.js"), "x".repeat(50_000)).unwrap();
-        fs::write(folder.path().join("a.wasm"), [7; 1_000]).unwrap();
-        fs::write(folder.path().join("a.d.ts"), "y".repeat(9_000)).unwrap();
-        let size = measure(folder.path()).unwrap();
-        assert_eq!(size.files.len(), 2);
-        assert!(size.brotli() < 200, "repetition compresses well: {}", size.brotli());
-        assert!(size.against(40_000).starts_with("51.0 KB raw, 0.0 KB brotli, 0 % of the 40.0 KB budget"));
+        let systems = two_systems(folder.path());
+        let loaded: Vec<String> = loads(folder.path(), "a.js").unwrap().into_iter().collect();
+        assert_eq!(loaded, ["a-worker.js", "a.js", "errors.js", "syncline_a_bg.wasm"]);
+        check(folder.path(), "1.2.3", &systems).unwrap();
+        let sizes = measure(folder.path(), &systems).unwrap();
+        assert!(sizes[0].module < 100, "repetition compresses well: {}", sizes[0].module);
+        assert!(sizes[0].scripts > sizes[1].scripts && sizes[0].is_over());
+        assert_eq!(sizes[0].phrase(), format!("a {} of 0.0 KB", kb(sizes[0].total())));
+    }
+
+    #[test]
+    fn a_system_that_loads_the_module_of_another_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let systems = two_systems(folder.path());
+        fs::write(folder.path().join("errors.js"), "import \"./b.js\";").unwrap();
+        let error = check(folder.path(), "1.2.3", &systems).unwrap_err().to_string();
+        assert!(error.starts_with("a.js loads [\"syncline_a_bg.wasm\", \"syncline_b_bg.wasm\"]"), "{error}");
+        fs::write(folder.path().join("errors.js"), "import \"./gone.js\";").unwrap();
+        let error = check(folder.path(), "1.2.3", &systems).unwrap_err().to_string();
+        assert_eq!(error, "cannot read gone.js");
     }
 }

@@ -1,0 +1,55 @@
+/** The one error type of the package. Documentation of the whole: syncline.d.ts. */
+
+/**
+ * What can go wrong. The words are stable; messages are for people and may change.
+ *
+ * | code | retryable | meaning and remedy |
+ * |---|---|---|
+ * | `invalid-argument` | no | An option has the wrong type or form; the message names it. |
+ * | `unsupported-environment` | no | There is no page or no `Worker` here, for example while rendering on a server. |
+ * | `not-initialized` | no | The function needs `await init()` of its system first. |
+ * | `wasm-blocked` | no | The browser or the Content-Security-Policy forbids WASM: allow `'wasm-unsafe-eval'` in `script-src`. |
+ * | `wasm-load-failed` | mostly | The `.wasm` file could not be fetched (retryable) or is not what it should be (not retryable). |
+ * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src`. |
+ * | `ping-failed` | yes | A heartbeat got no answer. The next one is sent all the same. |
+ * | `ping-refused` | by status | A heartbeat was answered with an error status; retryable for 408, 429 and 5xx. The next one is sent all the same. |
+ * | `stopped` | no | The viewer was stopped before it had a session id, or the queue was closed. |
+ * | `task-failed` | no | {@link Queue.result}: the work ended without a result; the message says why. |
+ * | `task-dead` | yes | {@link Queue.result}: all attempts were used up. {@link Queue.retryDead} gives the key new ones. |
+ * | `unknown-key` | no | {@link Queue.result}: the key was never enqueued, was removed, or its result made room for newer ones. |
+ * | `queue-full` | yes | The queue holds `maxKeys` keys; it took none of the new ones. |
+ * | `queue-taken` | yes | Another tab runs the kept queue now; this one follows it. |
+ * | `storage-failed` | mostly | IndexedDB or localStorage failed or is forbidden here. |
+ * | `quota-exceeded` | by place | The browser gives this page no more room; retryable for covers, which are written when there is room. |
+ * | `internal` | no | A defect in Syncline; the message holds what is known about it. |
+ */
+export type SynclineErrorCode =
+  | "invalid-argument"
+  | "unsupported-environment"
+  | "not-initialized"
+  | "wasm-blocked"
+  | "wasm-load-failed"
+  | "worker-blocked"
+  | "ping-failed"
+  | "ping-refused"
+  | "stopped"
+  | "task-failed"
+  | "task-dead"
+  | "unknown-key"
+  | "queue-full"
+  | "queue-taken"
+  | "storage-failed"
+  | "quota-exceeded"
+  | "internal";
+
+/** Every failure of this package, thrown or reported. */
+export class SynclineError extends Error {
+  constructor(code: SynclineErrorCode, message: string, options?: { retryable?: boolean; cause?: unknown });
+  readonly name: "SynclineError";
+  /** The stable word for what went wrong. */
+  readonly code: SynclineErrorCode;
+  /** Whether the same call may succeed later without a change on your side. */
+  readonly retryable: boolean;
+  /** What caused it, where that is known. Errors that happened in the worker carry its text. */
+  readonly cause?: unknown;
+}
