@@ -316,6 +316,62 @@ test("lk_25 nonsense in the file is held for one longest lease at most, and repo
   }
 });
 
+test("lk_25 the lease file is replaced only where it is what was read: no count of four workers is lost", async ({
+  context,
+  server,
+}) => {
+  const tab = await openTab(context, server.url);
+  const { counted, lost } = await tab.evaluate(async () => {
+    const script = `import { openRecord } from "${location.origin}/pkg/lock-record.js";
+      const record = openRecord("counted");
+      let [counted, lost] = [0, 0];
+      while (counted < 25) {
+        try {
+          await record.write(String(Number(await record.open()) + 1));
+          counted += 1;
+        } catch (error) {
+          if (error.step === undefined) throw error;
+          lost += 1;
+        }
+      }
+      postMessage({ counted, lost });`;
+    const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+    const workers = Array.from({ length: 4 }, () => new Worker(url, { type: "module" }));
+    const ends = await Promise.all(
+      workers.map((worker) => new Promise((resolve, reject) => ([worker.onmessage, worker.onerror] = [({ data }) => resolve(data), reject]))),
+    );
+    return ends.reduce((sum, end) => ({ counted: sum.counted + end.counted, lost: sum.lost + end.lost }), { counted: 0, lost: 0 });
+  });
+  expect(await leaseFile(tab, "counted")).toBe(String(counted));
+  // Otherwise they took turns, and nothing was shown.
+  expect(lost).toBeGreaterThan(0);
+});
+
+test("lk_24 lk_25 a change of the file that stands still holds up nobody, and cannot be finished later", async ({
+  context,
+  server,
+}) => {
+  const tab = await openTab(context, server.url);
+  // What a tab leaves that is frozen while it writes its draft, and one that is frozen right before it would put it in place.
+  await tab.evaluate(async () => {
+    const script = `onmessage = async () => {
+      const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("project", { create: true });
+      const drafts = await folder.getDirectoryHandle(".drafts", { create: true });
+      self.open = await (await drafts.getFileHandle("one~", { create: true })).createSyncAccessHandle();
+      const draft = await drafts.getFileHandle("two", { create: true });
+      postMessage("ready");
+      onmessage = () => draft.move(folder, ".lock").then(() => postMessage("done"), ({ name }) => postMessage(name));
+    }`;
+    const worker = new Worker(URL.createObjectURL(new Blob([script])));
+    const tell = () => new Promise((resolve) => ((worker.onmessage = ({ data }) => resolve(data)), worker.postMessage("go")));
+    await tell();
+    /** @type {any} */ (window).thaw = tell;
+  });
+  const { lease } = await tab.evaluate(() => /** @type {any} */ (window).lock.acquireProjectLock({ mechanism: "opfs-lock" }));
+  expect(await tab.evaluate(() => /** @type {any} */ (window).thaw())).toBe("NotFoundError");
+  expect(JSON.parse((await leaseFile(tab)) ?? "")).toMatchObject({ leaseId: lease.leaseId });
+});
+
 test("lk_26 on plain http without Web Locks and OPFS the lease lives in IndexedDB", async ({ context, server }) => {
   const [tab, other] = [await openTab(context, server.lanUrl), await openTab(context, server.lanUrl)];
   expect(await tab.evaluate(() => [isSecureContext, "locks" in navigator, "storage" in navigator])).toEqual([

@@ -14,8 +14,8 @@
 //! Invariants: of one record there is at most one unexpired lease; a token is never granted twice and never smaller
 //! than one before it; a holder believes for a shorter time than the record promises.
 //!
-//! Left to others: changing the record under real mutual exclusion (one statement, one transaction, one exclusive
-//! file handle), and asking [`Validity`] at the moment of each write.
+//! Left to others: changing the record only where it is what was read (one statement, one transaction, one move
+//! of a file), and asking [`Validity`] at the moment of each write.
 
 pub mod autosave;
 mod code;

@@ -1,6 +1,6 @@
 //! The embedded engine: one SQLite file on this machine.
 //!
-//! - [`writer`]: every change, committed in groups through one connection
+//! - [`writer`]: every change but those of locks, committed in groups through one connection
 //! - [`kv`], [`lock`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and

@@ -23,10 +23,10 @@ pub struct Setup {
     pub place: Place,
 }
 
-/// Where the record of the lease lies. Both give real mutual exclusion from [`Output::Open`] to [`Output::Close`].
+/// Where the record of the lease lies. In both, what is written replaces what was read at [`Output::Open`], or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// `project/.lock` in the origin's private file system, under an exclusive sync access handle in a worker.
+    /// `project/.lock` in the origin's private file system, replaced as a whole where it is what was read.
     File,
     /// One read-write transaction of IndexedDB, where there is no such file system (plain `http://` on a LAN).
     Idb,
@@ -171,11 +171,11 @@ pub enum Output {
     StealWeb(Request),
     /// Let go of that Web Lock.
     ReleaseWeb(Request),
-    /// Open the record exclusively and read it.
+    /// Read the record.
     Open,
-    /// Replace the open record; `None` empties it. (Removing the file would be a race: another tab may have it open.)
+    /// Replace the record, unless it is no longer what was read; `None` empties it.
     Write(Option<Held>),
-    /// The record is still open: do what `Input::Commit` asked for, then bring `Committed`.
+    /// Unless the record was replaced by another since: do what `Input::Commit` asked for. Then bring `Committed`.
     Commit(Call),
     /// Close the record.
     Close,

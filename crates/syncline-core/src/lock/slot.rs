@@ -1,7 +1,7 @@
 //! The rule of the record: who is granted what, at which time of the store.
 //!
 //! A [`Slot`] is what is kept of one lock. Acquiring, renewing and releasing are functions from one slot to the next;
-//! SQL says the same in one statement, a page says it between reading and writing under an exclusive handle.
+//! SQL says the same in one statement, a page says it between reading the record and replacing what was read.
 //!
 //! | asked | slot at `now` | answer |
 //! |---|---|---|

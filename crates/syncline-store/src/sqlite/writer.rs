@@ -9,7 +9,7 @@
 //! A disk that could not confirm a commit is never asked again (a second `fsync` may claim success for pages
 //! the first one lost): the writer halts and answers [`Error::Disk`] until the store is opened anew.
 //!
-//! A file may have two writers, one whose commits are synced and one whose commits are not; they take turns.
+//! The table of locks has a writer of its own, whose commits are not synced; the two take turns.
 //!
 //! A caller that goes away while waiting does not undo its change. What a change does is up to the adapters.
 
@@ -267,8 +267,7 @@ impl Task {
         })
     }
 
-    /// Runs one change, in its savepoint where it needs one. The second value tells whether the transaction around it
-    /// still stands.
+    /// Runs one change in its savepoint. The second value tells whether the transaction around it still stands.
     async fn run_apart(&mut self, change: Box<dyn Change>) -> (Box<dyn Outcome>, Result<(), Error>) {
         if let Err(error) = self.statement("SAVEPOINT change").await {
             return (Box::new(Unrun(change)), Err(error));

@@ -234,3 +234,79 @@ fn change_of(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::join_all;
+
+    use super::*;
+
+    struct World {
+        _folder: tempfile::TempDir,
+        ledger: Ledger,
+        turn: Turn,
+    }
+
+    async fn open() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let turn = Turn::default();
+        let file = folder.path().join("store.db");
+        let ledger = Ledger::open("store".into(), &file, false, Arc::clone(&turn)).await.unwrap();
+        let create = "CREATE TABLE kept (id INTEGER PRIMARY KEY CHECK (id > 0)) STRICT";
+        ledger.write(move |connection| connection.execute_batch(create)).await.unwrap();
+        World { _folder: folder, ledger, turn }
+    }
+
+    impl World {
+        async fn keep(&self, id: i64) -> Result<usize, Error> {
+            self.ledger.write(move |connection| connection.execute("INSERT INTO kept VALUES (?1)", [id])).await
+        }
+
+        /// Keeps them in one transaction: the thread waits for its turn until all of them are queued.
+        async fn keep_together(&self, ids: &[i64]) -> Vec<Result<usize, Error>> {
+            let others = self.turn.lock().await;
+            let queued = async {
+                // The first one has been taken from the queue.
+                while self.ledger.queue.capacity() != QUEUE_MAX - (ids.len() - 1) {
+                    tokio::task::yield_now().await;
+                }
+                drop(others);
+            };
+            tokio::join!(join_all(ids.iter().map(|id| self.keep(*id))), queued).0
+        }
+
+        async fn kept(&self) -> i64 {
+            let count = "SELECT count(*) FROM kept";
+            self.ledger.write(|connection| connection.query_row(count, [], |row| row.get(0))).await.unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_that_come_together_are_kept_together_or_not_at_all() {
+        let world = open().await;
+        assert!(world.keep_together(&[1, 2, 3]).await.iter().all(Result::is_ok));
+        assert_eq!(world.kept().await, 3);
+        for failed in world.keep_together(&[4, -1]).await {
+            assert!(matches!(failed, Err(Error::Engine { .. })), "{failed:?}");
+        }
+        assert_eq!(world.kept().await, 3);
+        assert_eq!(world.keep(4).await, Ok(1), "and it goes on");
+    }
+
+    #[tokio::test]
+    async fn closing_commits_what_is_queued_and_refuses_what_comes_after() {
+        let world = open().await;
+        let (kept, ()) = tokio::join!(join_all((1..=50).map(|id| world.keep(id))), world.ledger.close());
+        assert!(kept.iter().all(Result::is_ok), "{kept:?}");
+        assert!(matches!(world.keep(51).await, Err(Error::Closed { .. })));
+        // Whoever closes it once more need not wait.
+        world.ledger.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_opened_is_told_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = Ledger::open("store".into(), folder.path(), false, Turn::default()).await;
+        assert!(matches!(opened, Err(Error::Denied { .. })), "{opened:?}");
+    }
+}
