@@ -11,7 +11,7 @@ const SEED = Number(process.env.SYNCLINE_SEED ?? Date.now() % 1_000_000);
 const LEASE_MS = 2_000;
 const TABS = 3;
 // Projects of one kind side by side: most of a round is waiting for a lease to end.
-const PROJECTS = ROUNDS > 50 ? 3 : 1;
+const PROJECTS = ROUNDS > 50 ? 2 : 1;
 // Of the rounds, so many are for tabs with files; they have more ways to the lock.
 const FILES_SHARE = 0.6;
 // A machine that is busy with other things stretches everything; a tab that never comes is something else.

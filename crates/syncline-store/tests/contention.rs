@@ -144,12 +144,13 @@ fn torment(url: &str, test: &str) {
     assert!(stops < LATE_BY_STOPS || seen.refused > 0, "nobody was ever late: {seen:?}");
 }
 
-/// One connection to the resource: lines of `pid token`, each answered with `ok` or `stale`.
+/// One connection to the resource: lines of `pid token.`, each answered with `ok` or `stale`.
 fn serve(stream: TcpStream, resource: &Resource) {
     let mut answers = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };
-        let (pid, token) = line.split_once(' ').unwrap();
+        // Killed in the middle of a line.
+        let Some((pid, token)) = line.strip_suffix('.').and_then(|line| line.split_once(' ')) else { return };
         let (pid, token): (u32, u64) = (pid.parse().unwrap(), token.parse().unwrap());
         let mut seen = resource.0.lock().unwrap();
         let before = seen.highest;
@@ -250,7 +251,7 @@ async fn contend(url: &str) {
         while asked.elapsed() < hold {
             // The clock was looked at before this work and not after it: a freeze in here makes the write late.
             tokio::time::sleep(Duration::from_millis(3)).await;
-            writeln!(stream, "{} {}", std::process::id(), token.number()).unwrap();
+            writeln!(stream, "{} {}.", std::process::id(), token.number()).unwrap();
             let mut answer = String::new();
             answers.read_line(&mut answer).unwrap();
             if answer != "ok\n" {

@@ -38,9 +38,10 @@ export async function openPlainBrowser() {
   return {
     context: browser.contexts()[0],
     async close() {
-      await browser.close();
+      // First of all, the process: to be asked to close takes for ever where a tab of it is frozen or crashed.
       process.kill();
       await exited;
+      await browser.close().catch(() => {});
       await rm(profile, { recursive: true, force: true, maxRetries: 5 });
     },
   };

@@ -259,7 +259,9 @@ mod tests {
 
     impl World {
         async fn keep(&self, id: i64) -> Result<usize, Error> {
-            self.ledger.write(move |connection| connection.execute("INSERT INTO kept VALUES (?1)", [id])).await
+            self.ledger
+                .write(move |connection| connection.execute("INSERT INTO kept VALUES (?1)", [id]))
+                .await
         }
 
         /// Keeps them in one transaction: the thread waits for its turn until all of them are queued.
