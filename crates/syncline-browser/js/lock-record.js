@@ -9,7 +9,9 @@
 const FILE = ".lock";
 const DRAFTS = ".drafts";
 const UNFINISHED = "~";
-const BUSY_MAX_MS = 300;
+// How long a change is tried again where others change the record too, and how long each lets another go first.
+const BUSY_MAX_MS = 600;
+const YIELD_MAX_MS = 200;
 const BUSY_PAUSE_MS = 4;
 const RECORD_MAX_BYTES = 4_096;
 const DATABASE = "syncline-lock";
@@ -70,7 +72,7 @@ class FileRecord {
     await this.#patiently("write", async () => {
       const draft = await this.#draft(places, FILE, bytes);
       try {
-        await this.#revokeOthers(places);
+        await this.#revokeOthers(places, draft.name);
         if ((await read(places.folder)) !== this.#text) throw new RecordError("busy", STEPS.busy);
         await this.#put(places, draft, FILE);
       } finally {
@@ -130,15 +132,21 @@ class FileRecord {
     return handle;
   }
 
-  async #revokeOthers({ drafts }) {
-    for await (const name of drafts.keys()) {
-      if (this.#drafts.has(name)) continue;
-      await drafts.removeEntry(name).catch((cause) => {
-        // Somebody writes it, who will look for drafts later than we do; or writes it no more and left it.
-        if (name.endsWith(UNFINISHED) || cause?.name === "NotFoundError") return;
-        // It is being moved: it has to be seen where it goes.
-        throw cause;
-      });
+  // Two that remove each other's drafts would both begin again, and again: of two leases the one whose name comes first goes
+  // on, and the other lets it, for a moment. It may belong to a tab that stands still.
+  async #revokeOthers({ drafts }, own) {
+    const yields = performance.now() + YIELD_MAX_MS;
+    for (;;) {
+      const names = [];
+      for await (const name of drafts.keys()) names.push(name);
+      if (!names.includes(own)) throw new Error(STEPS.busy);
+      const others = names.filter((name) => !this.#drafts.has(name));
+      const isFirst = (name) => name.startsWith(`${FILE}.`) && !name.endsWith(UNFINISHED) && name < own;
+      if (!others.some(isFirst) || performance.now() > yields) {
+        await Promise.all(others.map((name) => revoke(drafts, name)));
+        return;
+      }
+      await pause();
     }
   }
 
@@ -161,7 +169,7 @@ class FileRecord {
           throw asRecordError(step, cause);
         }
       }
-      await new Promise((resolve) => setTimeout(resolve, BUSY_PAUSE_MS * (1 + 4 * Math.random())));
+      await pause();
     }
   }
 
@@ -187,6 +195,21 @@ async function read(folder) {
     if (cause?.name === "NotFoundError") return "";
     throw cause;
   }
+}
+
+async function revoke(drafts, name) {
+  try {
+    await drafts.removeEntry(name);
+  } catch (cause) {
+    // Somebody writes it, who will look for drafts later than we do; or writes it no more and left it.
+    if (name.endsWith(UNFINISHED) || cause?.name === "NotFoundError") return;
+    // It is being moved: it has to be seen where it goes.
+    throw cause;
+  }
+}
+
+function pause() {
+  return new Promise((resolve) => setTimeout(resolve, BUSY_PAUSE_MS * (1 + 4 * Math.random())));
 }
 
 function uniqueName() {
@@ -244,6 +267,7 @@ class RowRecord {
   async load(name) {
     const transaction = await this.#begin("readonly", ["documents"]);
     const request = transaction.objectStore("documents").get(`${this.#project}/${name}`);
+    transaction.commit();
     await ended(transaction);
     return request.result;
   }
@@ -266,6 +290,8 @@ class RowRecord {
 function newestIn(leases, project) {
   return new Promise((resolve, reject) => {
     const request = leases.openCursor(IDBKeyRange.bound([project, 0], [project, Infinity]), "prev");
+    // Or it would stay open, and keep writers out, until its page has heard the answer.
+    leases.transaction.commit();
     request.onsuccess = () => resolve(request.result === null ? undefined : { key: request.result.key, value: request.result.value });
     request.onerror = () => reject(asRecordError("read", request.error));
   });
