@@ -6,6 +6,8 @@
 //! - [`queue`]: keyed work at a shared pace ([`Store::queues`])
 //! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
 //! - [`lock`]: leases with a fencing token ([`Store::locks`])
+//! - [`inbox`]: entities and recordings that came from elsewhere ([`Store::inbox`])
+//! - [`outbox`]: changes on their way to another system ([`Store::outbox`])
 //! - [`shelf`]: scanned books, their covers, and saved searches ([`Store::shelf`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
@@ -19,8 +21,10 @@
 //! Invariant: an acknowledged write survives `kill -9`. Invariant: expiry is decided by the store's clock, never
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
 
+pub mod inbox;
 pub mod kv;
 pub mod lock;
+pub mod outbox;
 pub mod queue;
 pub mod schedule;
 pub mod shelf;
@@ -34,9 +38,13 @@ mod sqlite;
 use std::fmt;
 use std::sync::Arc;
 
+use syncline_core::outbox::EntityType;
+
 pub use self::error::{Error, REASON_MAX_BYTES};
+use self::inbox::Inbox;
 use self::kv::Kv;
 use self::lock::Locks;
+use self::outbox::Outbox;
 use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
@@ -131,6 +139,23 @@ impl Store {
             Engine::Sqlite(engine) => Arc::new(sqlite::SqliteLocks::new(engine.clone())),
             Engine::Postgres(engine) => Arc::new(postgres::PostgresLocks::new(engine.clone())),
         }
+    }
+
+    /// Changes on their way to another system.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<dyn Outbox> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteOutbox::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresOutbox::new(engine.clone())),
+        }
+    }
+
+    /// Entities and recordings that came from elsewhere. Creates the tables of `types` that are missing.
+    pub async fn inbox(&self, types: &[EntityType]) -> Result<Arc<dyn Inbox>, Error> {
+        Ok(match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteInbox::open(engine.clone(), types).await?),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresInbox::open(engine.clone(), types).await?),
+        })
     }
 
     /// Scanned books, their covers, and saved searches.

@@ -47,6 +47,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0005_lock.sql"),
         postgres: include_str!("../migrations/postgres/0005_lock.sql"),
     },
+    Migration {
+        version: 6,
+        name: "outbox",
+        sqlite: include_str!("../migrations/sqlite/0006_outbox.sql"),
+        postgres: include_str!("../migrations/postgres/0006_outbox.sql"),
+    },
 ];
 
 /// The version this program brings a schema to.

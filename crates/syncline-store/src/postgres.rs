@@ -2,7 +2,7 @@
 //!
 //! - [`session`]: one connection for one piece of work
 //! - [`pooler`]: whether connections are ours alone
-//! - [`kv`], [`lock`], [`queue`], [`schedule`]: the ports
+//! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
 //! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
@@ -18,8 +18,10 @@
 //! direct connection, which is right for poolers that carry prepared statements (PgBouncer 1.21 and later with
 //! `max_prepared_statements`).
 
+mod inbox;
 mod kv;
 mod lock;
+pub(crate) mod outbox;
 mod pooler;
 mod queue;
 mod schedule;
@@ -34,11 +36,14 @@ use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
+use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
 use crate::{Error, migrate};
 
+pub(crate) use self::inbox::PostgresInbox;
 pub(crate) use self::kv::PostgresKv;
 pub(crate) use self::lock::PostgresLocks;
+pub(crate) use self::outbox::PostgresOutbox;
 use self::queue::Caller;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
@@ -99,6 +104,8 @@ pub(crate) struct Engine {
     locks: Arc<lock::Shared>,
     desk: Desk,
     caller: Caller,
+    /// Who hears of new entries of the outbox.
+    outbox: Arc<Wakes>,
 }
 
 impl Engine {
@@ -138,6 +145,7 @@ impl Engine {
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pooled: between,
             locks: Arc::default(),
+            outbox: Arc::default(),
             pool: PoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(CONNECT_MAX)

@@ -1,7 +1,7 @@
 //! The embedded engine: one SQLite file on this machine.
 //!
 //! - [`writer`]: every change but those of locks, committed in groups through one connection
-//! - [`kv`], [`lock`], [`queue`], [`schedule`]: the ports
+//! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and
 //! of the machine; reads run beside the writer and see every write acknowledged before they began; the file and
@@ -10,8 +10,10 @@
 //!
 //! `sqlite::memory:` lives as long as the store is open and is gone with it; there the writer also reads.
 
+mod inbox;
 mod kv;
 mod lock;
+mod outbox;
 mod queue;
 mod schedule;
 mod shelf;
@@ -30,13 +32,17 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection};
+use tokio::sync::OnceCell;
 
 use crate::clock::{SteadyClock, TimeSource};
+use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
 use crate::{Error, migrate};
 
+pub(crate) use self::inbox::SqliteInbox;
 pub(crate) use self::kv::SqliteKv;
 pub(crate) use self::lock::SqliteLocks;
+pub(crate) use self::outbox::SqliteOutbox;
 pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
 pub(crate) use self::shelf::SqliteShelf;
@@ -55,12 +61,16 @@ const SCHEME: &str = "sqlite:";
 pub(crate) struct Engine {
     store: Arc<str>,
     writer: Writer,
+    /// Writes what may be lost with the machine's power; opened by the first who does.
+    unsynced: Arc<Unsynced>,
     /// `None` in memory, where only the writer's connection sees the data.
     readers: Option<SqlitePool>,
     clock: SteadyClock,
     /// What all lock ports of this engine share.
     locks: Arc<lock::Shared>,
     desk: Desk,
+    /// Who hears of new entries of the outbox.
+    outbox: Arc<Wakes>,
 }
 
 impl Engine {
@@ -93,15 +103,18 @@ impl Engine {
         let turn = Turn::default();
         let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&turn));
         // Grants are not synced one by one, so they have a connection of their own.
-        let locks = lock::Shared::open(Arc::clone(&store), &file, in_memory, turn, quiet_until_ms).await?;
+        let locks =
+            lock::Shared::open(Arc::clone(&store), &file, in_memory, Arc::clone(&turn), quiet_until_ms)
+                .await?;
         let locks = Arc::new(locks);
+        let unsynced = Arc::new(Unsynced { options: options.clone(), turn, writer: OnceCell::new() });
         let readers = (!in_memory).then(|| {
             PoolOptions::new()
                 .max_connections(READERS)
                 .acquire_timeout(BUSY_WAIT)
                 .connect_lazy_with(options.read_only(true))
         });
-        Ok(Self { store, writer, readers, clock, locks, desk: Desk::new() })
+        Ok(Self { store, writer, unsynced, readers, clock, locks, desk: Desk::new(), outbox: Arc::default() })
     }
 
     /// Runs `work` as a change; see [`Writer::write`].
@@ -111,6 +124,15 @@ impl Engine {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
         self.writer.write(work).await
+    }
+
+    /// The same for what may be lost with the machine's power: the commit is not synced.
+    pub(crate) async fn write_unsynced<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    {
+        self.unsynced.writer(self).await?.write(work).await
     }
 
     /// Runs `work`, which only reads, beside the writer.
@@ -139,6 +161,9 @@ impl Engine {
             readers.close().await;
         }
         self.locks.close().await;
+        if let Some(unsynced) = self.unsynced.writer.get() {
+            unsynced.close().await;
+        }
         self.writer.close().await;
     }
 
@@ -158,6 +183,30 @@ impl Engine {
     /// What this process knows of its queues.
     pub(crate) fn desk(&self) -> &Desk {
         &self.desk
+    }
+}
+
+/// The writer whose commits are not synced.
+#[derive(Debug)]
+struct Unsynced {
+    options: SqliteConnectOptions,
+    turn: Turn,
+    writer: OnceCell<Writer>,
+}
+
+impl Unsynced {
+    async fn writer(&self, engine: &Engine) -> Result<&Writer, Error> {
+        let start = async || {
+            // In memory there is one connection, and nothing to sync.
+            if engine.readers.is_none() {
+                return Ok(engine.writer.clone());
+            }
+            let options = self.options.clone().synchronous(SqliteSynchronous::Normal);
+            let connection = options.pragma("journal_size_limit", LOG_KEPT_BYTES).connect().await;
+            let connection = connection.map_err(|error| Error::sqlite(&engine.store, &error))?;
+            Ok(Writer::start(Arc::clone(&engine.store), connection, Arc::clone(&self.turn)))
+        };
+        self.writer.get_or_try_init(start).await
     }
 }
 

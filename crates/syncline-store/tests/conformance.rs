@@ -9,8 +9,10 @@ use syncline_store::{Error, Store};
 
 mod conformance {
     pub(crate) mod fixture;
+    pub(crate) mod inbox;
     pub(crate) mod kv;
     pub(crate) mod lock;
+    pub(crate) mod outbox;
     pub(crate) mod pooler;
     pub(crate) mod queue;
     pub(crate) mod queue_model;
@@ -117,6 +119,31 @@ conformance! {
         lk_23_locks_are_listed_looked_at_and_ended_by_force,
         lk_21_a_release_is_heard_here_and_elsewhere,
         lk_23_what_breaks_a_bound_is_refused,
+    }
+    outbox {
+        ss_02_entries_are_fetched_oldest_first_and_marked,
+        ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_all,
+        ss_22_an_entry_is_in_flight_once_whoever_claims,
+        ss_22_entries_of_an_entity_go_in_order_and_hold_nobody_up,
+        ss_22_a_long_row_of_one_entity_is_passed_by_and_comes_back_in_order,
+        ss_22_a_dead_workers_claims_come_back_and_its_late_word_is_not_heard,
+        ss_23_failures_wait_then_die_and_can_be_revived_or_discarded,
+        ss_23_only_processed_entries_are_cleaned_up_and_in_steps,
+        ss_20_a_commit_elsewhere_is_heard,
+        ss_07_a_receipt_is_kept_and_the_applications_row_says_uploaded,
+        ss_25_settings_are_read_from_columns_or_keys,
+        ss_29_what_breaks_a_bound_of_the_outbox_is_refused,
+    }
+    inbox {
+        ss_24_an_entry_takes_effect_once_however_often_it_arrives,
+        ss_24_batches_that_arrive_at_once_take_effect_once,
+        ss_10_an_older_change_never_overwrites_a_newer_one,
+        ss_09_the_plain_contract_upserts_by_id_and_time,
+        ss_10_what_is_edited_here_goes_into_the_outbox_and_what_arrives_does_not,
+        ss_10_a_change_of_our_own_application_is_not_overwritten_by_an_older_one,
+        ss_09_entities_are_listed_last_changed_first,
+        ss_09_recordings_are_kept_and_listed,
+        ss_27_what_breaks_a_bound_of_the_inbox_is_refused_and_nothing_stored,
     }
     schedule_records {
         a_run_ends_once_and_says_how,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
-use sqlx::{Executor, FromRow};
+use sqlx::{Executor, FromRow, SqlSafeStr};
 use tokio::time::{Instant, timeout_at};
 
 use super::{ANSWER_MAX, Engine, no_answer};
@@ -18,6 +18,11 @@ use crate::Error;
 /// One round trip. The settings end with the transaction.
 pub(super) const BEGIN_BY_INDEX: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; \
      SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off";
+
+/// The same, for work that may be lost with the server's power: the commit does not wait for the disk.
+const BEGIN_BY_INDEX_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL enable_seqscan = off; \
+     SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off; \
+     SET LOCAL jit = off";
 
 /// A statement ready to be sent.
 pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
@@ -58,6 +63,14 @@ impl Session {
     pub(super) async fn by_index(engine: &Engine) -> Result<Self, Error> {
         let mut session = Self::open(engine, ANSWER_MAX).await?;
         session.control(BEGIN_BY_INDEX).await?;
+        session.in_transaction = true;
+        Ok(session)
+    }
+
+    /// The same for work that may be lost with the server's power.
+    pub(super) async fn by_index_unsynced(engine: &Engine) -> Result<Self, Error> {
+        let mut session = Self::open(engine, ANSWER_MAX).await?;
+        session.control(BEGIN_BY_INDEX_UNSYNCED).await?;
         session.in_transaction = true;
         Ok(session)
     }
@@ -110,7 +123,7 @@ impl Session {
     }
 
     /// Runs commands without arguments, several at once if need be.
-    pub(crate) async fn control(&mut self, sql: &'static str) -> Result<(), Error> {
+    pub(crate) async fn control(&mut self, sql: impl SqlSafeStr) -> Result<(), Error> {
         self.unsettled = true;
         let done = timeout_at(self.deadline, self.connection.execute(sqlx::raw_sql(sql))).await;
         self.settle(done)?;

@@ -96,6 +96,16 @@ impl Fixture {
         }
     }
 
+    /// A connection of one's own, past the store.
+    pub(crate) async fn sqlite_connection(&self) -> SqliteConnection {
+        SqliteConnection::connect(&self.direct_url).await.unwrap()
+    }
+
+    /// A connection of one's own, past the store and any pooler.
+    pub(crate) async fn postgres_connection(&self) -> PgConnection {
+        PgConnection::connect(&self.direct_url).await.unwrap()
+    }
+
     /// Runs a command behind the store's back.
     pub(crate) async fn execute(&self, sql: &'static str) {
         match self.store.backend() {
@@ -141,10 +151,7 @@ pub(crate) fn minute(n: u64) -> Bucket {
 }
 
 /// Asks again and again until the answer is yes.
-pub(crate) async fn until<F>(what: &str, mut holds: impl FnMut() -> F)
-where
-    F: Future<Output = bool>,
-{
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !holds().await {
         assert!(start.elapsed() < DEADLINE, "still not: {what}");

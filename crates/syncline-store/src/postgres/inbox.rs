@@ -1,0 +1,343 @@
+//! The inbox on PostgreSQL. A batch is a statement for its numbers and one for each type in it.
+//!
+//! Rows are written in the order of their keys, so that batches that overlap wait for each other in one direction.
+//! Statements that name a table are built from checked types when the inbox is opened.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
+use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
+
+use super::session::Statement;
+use super::{Engine, Session, now_ms};
+use crate::Error;
+use crate::inbox::batch::{Batch, Rows};
+use crate::inbox::row::{self, EntityRow, RecordingRow};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording, TYPES_MAX};
+use crate::outbox::check;
+
+/// The database's clock in microseconds since the epoch.
+macro_rules! now_us {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    };
+}
+
+const NOW_US: &str = concat!("SELECT ", now_us!());
+const OWN_SENDER: &str = "SELECT sender FROM sync_outbox_sender";
+/// sender, numbers, digests. Gives the numbers that are new.
+const NUMBER: &str = concat!(
+    "INSERT INTO inbox_entries (sender, entry, digest, received_at) SELECT $1, n.entry, n.digest, ",
+    now_ms!(),
+    " FROM unnest($2::bigint[], $3::bigint[]) AS n (entry, digest) ON CONFLICT (sender, entry) DO NOTHING RETURNING entry"
+);
+const DIGESTS: &str = "SELECT e.entry, e.digest FROM unnest($2::bigint[]) AS n (entry), \
+     LATERAL (SELECT * FROM inbox_entries AS i WHERE i.sender = $1 AND i.entry = n.entry OFFSET 0) AS e";
+const ENQUEUE: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) \
+     SELECT entity_type, entity_id, coalesce(payload, 'null'), created_at FROM json_populate_record(NULL::sync_outbox, $1::text::json) \
+     RETURNING id::bigint";
+const FORGET: &str = concat!(
+    "DELETE FROM inbox_entries AS i USING (SELECT sender, entry FROM inbox_entries WHERE received_at < (SELECT ",
+    now_ms!(),
+    ") - $1 ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old WHERE i.sender = old.sender AND i.entry = old.entry"
+);
+
+const PUT_RECORDING: &str = "INSERT INTO inbox_recordings \
+     (call_log_id, recording_id, bytes, sha256, location, meta, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+     ON CONFLICT (call_log_id) DO UPDATE SET recording_id = excluded.recording_id, bytes = excluded.bytes, \
+     sha256 = excluded.sha256, location = excluded.location, meta = excluded.meta, received_at = excluded.received_at";
+const RECORDING: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
+     FROM inbox_recordings WHERE call_log_id = $1";
+const RECORDINGS: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
+     FROM inbox_recordings ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
+const RECORDINGS_AFTER: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
+     FROM inbox_recordings WHERE (received_at, call_log_id) < \
+     (SELECT received_at, call_log_id FROM inbox_recordings WHERE call_log_id = $2) \
+     ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
+
+/// The inbox port on PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct PostgresInbox {
+    engine: Engine,
+    types: Vec<EntityType>,
+    tables: HashMap<String, Table>,
+}
+
+/// What is said about the table of one type.
+#[derive(Debug)]
+struct Table {
+    create: Arc<str>,
+    write: Arc<str>,
+    same: Arc<str>,
+    put: Arc<str>,
+    number: Arc<str>,
+    entity: Arc<str>,
+    list: Arc<str>,
+}
+
+impl PostgresInbox {
+    /// Opens the inbox and creates the tables that are missing.
+    pub(crate) async fn open(engine: Engine, types: &[EntityType]) -> Result<Self, Error> {
+        if types.len() > TYPES_MAX {
+            return Err(Error::invalid(
+                "types",
+                format!("are {}; at most {TYPES_MAX} are allowed", types.len()),
+            ));
+        }
+        let tables: HashMap<String, Table> =
+            types.iter().map(|kind| (kind.as_str().to_owned(), Table::of(kind))).collect();
+        let mut session = engine.transaction().await?;
+        // Several nodes may start at once, and two that create one table fail.
+        session.execute(engine.query("SELECT pg_advisory_xact_lock($1)").bind(super::MIGRATION_LOCK)).await?;
+        for kind in types {
+            let there = engine.query("SELECT to_regclass($1) IS NOT NULL").bind(format!("entity_{kind}"));
+            if !session.value::<bool>(there).await? {
+                session.control(AssertSqlSafe(Arc::clone(&tables[kind.as_str()].create))).await?;
+            }
+        }
+        session.commit().await?;
+        Ok(Self { engine, types: types.to_vec(), tables })
+    }
+
+    fn table(&self, entity_type: &EntityType) -> Result<&Table, Error> {
+        let unknown = || Error::invalid("entity type", format!("`{entity_type}` is not known here"));
+        self.tables.get(entity_type.as_str()).ok_or_else(unknown)
+    }
+
+    fn query(&self, sql: &Arc<str>) -> Statement {
+        sqlx::query(AssertSqlSafe(Arc::clone(sql))).persistent(self.engine.keeps_statements)
+    }
+
+    /// Writes the rows of one type: the ids that were written, and those that were there just so.
+    async fn write(
+        &self,
+        session: &mut Session,
+        (entity_type, rows): (&str, Rows),
+        sender: &str,
+    ) -> Result<(Vec<String>, Vec<String>), Error> {
+        let table = &self.tables[entity_type];
+        let count = rows.ids.len();
+        let write = self
+            .query(&table.write)
+            .bind(rows.ids.clone())
+            .bind(rows.payloads)
+            .bind(rows.entries)
+            .bind(rows.changed_us.clone())
+            .bind(sender.to_owned());
+        let written: Vec<(String,)> = session.all(write).await?;
+        let written: Vec<String> = written.into_iter().map(|(id,)| id).collect();
+        if written.len() == count {
+            return Ok((written, Vec::new()));
+        }
+        let same = self.query(&table.same).bind(rows.ids).bind(rows.changed_us).bind(sender.to_owned());
+        let same: Vec<(String,)> = session.all(same).await?;
+        Ok((written, same.into_iter().map(|(id,)| id).collect()))
+    }
+}
+
+#[async_trait]
+impl Inbox for PostgresInbox {
+    fn types(&self) -> &[EntityType] {
+        &self.types
+    }
+
+    async fn apply(
+        &self,
+        sender: Option<&SenderId>,
+        arrivals: &[Arrival],
+    ) -> Result<Vec<EntryResult>, Error> {
+        let mut batch = Batch::new(sender, arrivals, &self.types)?;
+        let mut session = Session::by_index(&self.engine).await?;
+        let now_us: i64 = session.value(self.engine.query(NOW_US)).await?;
+        let name = sender.map_or("", SenderId::as_str);
+        if let Some(numbers) = batch.numbers() {
+            let given = numbers.entries.clone();
+            let number = self.engine.query(NUMBER).bind(name.to_owned()).bind(numbers.entries);
+            let new: Vec<(i64,)> = session.all(number.bind(numbers.digests)).await?;
+            if new.len() < given.len() {
+                let new: std::collections::HashSet<i64> = new.into_iter().map(|(entry,)| entry).collect();
+                let old: Vec<i64> = given.into_iter().filter(|entry| !new.contains(entry)).collect();
+                let digests = self.engine.query(DIGESTS).bind(name.to_owned()).bind(old);
+                batch.known_before(&session.all::<(i64, i64)>(digests).await?);
+            }
+        }
+        for (entity_type, rows) in batch.rows(Moment::from_us(now_us)) {
+            let (written, same) = self.write(&mut session, (&entity_type, rows), name).await?;
+            batch.written(&entity_type, &written, &same);
+        }
+        session.commit().await?;
+        Ok(batch.results())
+    }
+
+    async fn put(&self, entity_type: &EntityType, id: &str, payload: &str) -> Result<Entity, Error> {
+        let table = self.table(entity_type)?;
+        let entry = crate::outbox::NewEntry {
+            entity_type: entity_type.as_str().to_owned(),
+            entity_id: id.to_owned(),
+            payload: payload.to_owned(),
+        };
+        check::new_entries(std::slice::from_ref(&entry))?;
+        let mut session = Session::by_index(&self.engine).await?;
+        let sender: String = session.value(self.engine.query(OWN_SENDER)).await?;
+        // The row first: who holds it has the last word and the last number.
+        let put = self.query(&table.put).bind(id.to_owned()).bind(payload.to_owned()).bind(sender);
+        let put: Option<EntityRow> = session.first(put.bind(entity_type.as_str().to_owned())).await?;
+        let put = put.ok_or_else(|| Error::invalid("entity", "could not be written"))?;
+        let entity = row::entity(put);
+        let quoted = |text: &str| serde_json::to_string(text).expect("text has a JSON");
+        let enqueue = self.engine.query(ENQUEUE).bind(format!(
+            r#"{{"entity_type":"{entity_type}","entity_id":{},"payload":{payload},"created_at":"{}"}}"#,
+            quoted(id),
+            entity.changed_at
+        ));
+        let entry: i64 = session.value(enqueue).await?;
+        session.execute(self.query(&table.number).bind(id.to_owned()).bind(entry)).await?;
+        session.commit().await?;
+        self.engine.outbox.wake();
+        Ok(entity)
+    }
+
+    async fn entity(&self, entity_type: &EntityType, id: &str) -> Result<Option<Entity>, Error> {
+        let entity = self.query(&self.table(entity_type)?.entity).bind(id.to_owned());
+        let mut session = self.engine.statement().await?;
+        let row: Option<EntityRow> = session.first(entity).await?;
+        session.commit().await?;
+        Ok(row.map(row::entity))
+    }
+
+    async fn entities(
+        &self,
+        entity_type: &EntityType,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Entity>, Error> {
+        let list = self.query(&self.table(entity_type)?.list).bind(after.unwrap_or(i64::MAX));
+        let list = list.bind(row::check_list(limit)?).bind(LIST_BYTES_MAX as i64);
+        let mut session = Session::by_index(&self.engine).await?;
+        let rows: Vec<EntityRow> = session.all(list).await?;
+        session.commit().await?;
+        Ok(rows.into_iter().map(row::entity).collect())
+    }
+
+    async fn put_recording(&self, recording: &Recording) -> Result<(), Error> {
+        row::check_recording(recording)?;
+        let recording = recording.clone();
+        let put = self
+            .engine
+            .query(PUT_RECORDING)
+            .bind(recording.call_log_id)
+            .bind(recording.recording_id)
+            .bind(i64::try_from(recording.bytes).unwrap_or(i64::MAX))
+            .bind(recording.sha256)
+            .bind(recording.location)
+            .bind(recording.meta)
+            .bind(recording.received_at.as_us() / 1_000);
+        let mut session = self.engine.statement().await?;
+        session.execute(put).await?;
+        session.commit().await
+    }
+
+    async fn recording(&self, call_log_id: &str) -> Result<Option<Recording>, Error> {
+        let mut session = self.engine.statement().await?;
+        let recording = self.engine.query(RECORDING).bind(call_log_id.to_owned());
+        let row: Option<RecordingRow> = session.first(recording).await?;
+        session.commit().await?;
+        Ok(row.map(row::recording))
+    }
+
+    async fn recordings(&self, after: Option<&str>, limit: usize) -> Result<Vec<Recording>, Error> {
+        let limit = row::check_list(limit)?;
+        let recordings = match after {
+            None => self.engine.query(RECORDINGS).bind(limit),
+            Some(after) => self.engine.query(RECORDINGS_AFTER).bind(limit).bind(after.to_owned()),
+        };
+        let mut session = Session::by_index(&self.engine).await?;
+        let rows: Vec<RecordingRow> = session.all(recordings).await?;
+        session.commit().await?;
+        Ok(rows.into_iter().map(row::recording).collect())
+    }
+
+    async fn forget(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {
+        let limit = check::count("entries", limit)?;
+        let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2);
+        let mut session = Session::by_index(&self.engine).await?;
+        let forgotten = session.execute(self.engine.query(FORGET).bind(older_than_ms).bind(limit)).await?;
+        session.commit().await?;
+        Ok(forgotten)
+    }
+}
+
+impl Table {
+    /// The only place where a name becomes part of a statement, and it is a checked one.
+    fn of(kind: &EntityType) -> Self {
+        let columns = "id, payload, sender, changed_at, received_at, place";
+        // Our own last change of an entity, delivered or not: it is newer than what arrives if it was made later.
+        let own = |which: &str| {
+            format!(
+                "(SELECT (extract(epoch FROM o.created_at) * 1000000)::bigint FROM sync_outbox AS o \
+                 WHERE o.entity_type = '{kind}' AND o.entity_id::text = n.id AND {which} \
+                 ORDER BY o.entity_type DESC, o.entity_id::text DESC, o.id DESC LIMIT 1)"
+            )
+        };
+        let own = format!(
+            "greatest({}, {})",
+            own("o.processed_at IS NULL AND o.dead_at IS NULL"),
+            own("o.processed_at IS NOT NULL")
+        );
+        Self {
+            create: format!(
+                "CREATE TABLE entity_{kind} (id text COLLATE \"C\" PRIMARY KEY, payload text NOT NULL, \
+                 removed boolean GENERATED ALWAYS AS (payload = 'null') STORED, sender text COLLATE \"C\" NOT NULL, \
+                 entry bigint NOT NULL, changed_at bigint NOT NULL, received_at bigint NOT NULL, place bigint NOT NULL); \
+                 CREATE INDEX entity_{kind}_place ON entity_{kind} (place) WHERE NOT removed"
+            )
+            .into(),
+            // ids, payloads, numbers, changed, sender.
+            write: format!(
+                "INSERT INTO entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \
+                 SELECT n.id, n.payload, $5, n.entry, n.changed_at, {now_us}, nextval('inbox_place') \
+                 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS n (id, payload, entry, changed_at), \
+                 (SELECT sender FROM sync_outbox_sender) AS us \
+                 WHERE (n.changed_at, $5 COLLATE \"C\") > (coalesce({own}, n.changed_at - 1), us.sender COLLATE \"C\") \
+                 OR $5 = us.sender \
+                 ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, sender = excluded.sender, \
+                 entry = excluded.entry, changed_at = excluded.changed_at, received_at = excluded.received_at, \
+                 place = excluded.place WHERE CASE WHEN excluded.sender <> t.sender \
+                 THEN (excluded.changed_at, excluded.sender) > (t.changed_at, t.sender) \
+                 WHEN excluded.sender <> '' THEN excluded.entry > t.entry \
+                 ELSE excluded.changed_at > t.changed_at \
+                 OR (excluded.changed_at = t.changed_at AND excluded.payload <> t.payload) END RETURNING id",
+                now_us = now_us!()
+            )
+            .into(),
+            same: format!(
+                "SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS n (id, changed_at), LATERAL (SELECT * FROM \
+                 entity_{kind} AS e WHERE e.id = n.id OFFSET 0) AS t WHERE t.changed_at = n.changed_at AND t.sender = $3"
+            )
+            .into(),
+            // id, payload, our name, type.
+            put: format!(
+                "INSERT INTO entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \
+                 SELECT n.id, $2, $3, 0, greatest({now_us}, {own} + 1), {now_us}, nextval('inbox_place') \
+                 FROM (SELECT $1::text AS id, $4::text AS kind) AS n \
+                 ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, sender = excluded.sender, \
+                 changed_at = greatest(excluded.changed_at, t.changed_at + 1), received_at = excluded.received_at, \
+                 place = excluded.place RETURNING {columns}",
+                now_us = now_us!()
+            )
+            .into(),
+            number: format!("UPDATE entity_{kind} SET entry = $2 WHERE id = $1").into(),
+            entity: format!("SELECT {columns} FROM entity_{kind} WHERE id = $1 AND NOT removed").into(),
+            list: format!(
+                "SELECT {columns} FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY place DESC) AS bytes, \
+                 row_number() OVER (ORDER BY place DESC) AS number FROM (SELECT * FROM entity_{kind} \
+                 WHERE place < $1 AND NOT removed ORDER BY place DESC LIMIT $2) AS page) AS weighed \
+                 WHERE bytes <= $3 OR number = 1 ORDER BY place DESC"
+            )
+            .into(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Hearing of new entries: the table's trigger says `NOTIFY` once for each inserting statement.
+//!
+//! Behind a pooler `LISTEN` does not work; there, and while the listening connection is lost, whoever waits is told to
+//! look every [`LOOK_EVERY_DEAF`].
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sqlx::postgres::{PgListener, PgPool};
+
+use super::super::Engine;
+use crate::outbox::wakes::Wakes;
+
+const CHANNEL: &str = "sync_outbox";
+const LOOK_EVERY_DEAF: Duration = Duration::from_millis(200);
+
+/// Begins to follow what other processes insert, once for each engine.
+pub(super) fn follow(engine: &Engine) {
+    let (pool, wakes, pooled) = (engine.pool.clone(), Arc::downgrade(&engine.outbox), engine.pooled);
+    engine.outbox.follow(|| listen(pool, wakes, pooled));
+}
+
+async fn listen(pool: PgPool, wakes: Weak<Wakes>, pooled: bool) {
+    while !pool.is_closed() {
+        if !pooled && let Err(error) = hear(&pool, &wakes).await {
+            tracing::debug!(%error, "new entries of the outbox are not heard");
+        }
+        wake(&wakes);
+        tokio::time::sleep(LOOK_EVERY_DEAF).await;
+    }
+}
+
+/// Listens for as long as the connection lasts.
+async fn hear(pool: &PgPool, wakes: &Weak<Wakes>) -> sqlx::Result<()> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    // What was announced before this moment was not heard.
+    wake(wakes);
+    while listener.try_recv().await?.is_some() {
+        wake(wakes);
+    }
+    Ok(())
+}
+
+fn wake(wakes: &Weak<Wakes>) {
+    if let Some(wakes) = wakes.upgrade() {
+        wakes.wake();
+    }
+}

@@ -1,0 +1,215 @@
+//! What is said to PostgreSQL about the outbox. The columns that an application may have made are cast.
+
+use super::super::now_ms;
+
+macro_rules! pending {
+    ($o:literal) => {
+        concat!($o, "processed_at IS NULL AND ", $o, "dead_at IS NULL")
+    };
+}
+macro_rules! in_line {
+    ($o:literal) => {
+        concat!(pending!($o), " AND ", $o, "due_at IS NULL AND ", $o, "behind IS NULL")
+    };
+}
+/// The columns of an entry.
+macro_rules! entry {
+    () => {
+        "o.id::bigint AS id, o.entity_type, o.entity_id::text AS entity_id, coalesce(o.payload::text, 'null') AS payload, \
+         (extract(epoch FROM o.created_at) * 1000000)::bigint AS created_us, o.attempts::bigint AS attempts"
+    };
+}
+
+pub(super) const SENDER: &str = "SELECT sender FROM sync_outbox_sender";
+pub(super) const INSERT: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
+     SELECT entity_type, entity_id, coalesce(payload, 'null') FROM json_populate_recordset(NULL::sync_outbox, $1::text::json) \
+     RETURNING id::bigint";
+/// `attempts >= 0` is how the index of all pending entries is asked for.
+pub(super) const PENDING: &str = concat!(
+    "SELECT ",
+    entry!(),
+    " FROM sync_outbox AS o WHERE o.attempts >= 0 AND ",
+    pending!("o."),
+    " ORDER BY o.id LIMIT $1"
+);
+pub(super) const MARK: &str = "UPDATE sync_outbox SET processed_at = coalesce($2::text::timestamptz, clock_timestamp()), \
+     due_at = NULL, behind = NULL, claim = NULL, leased_until = NULL, dead_at = NULL \
+     WHERE id = ANY($1) AND processed_at IS NULL";
+/// What waited for these need not wait any more.
+pub(super) const FREE: &str = "UPDATE sync_outbox SET behind = NULL WHERE behind = ANY($1)";
+/// Those that wait for what is not there or not pending any more, whoever saw to that.
+pub(super) const FREE_ORPHANS: &str = concat!(
+    "UPDATE sync_outbox SET behind = NULL WHERE id IN (SELECT w.id FROM sync_outbox AS w WHERE w.behind IS NOT NULL \
+     AND NOT EXISTS (SELECT FROM sync_outbox AS b WHERE b.id = w.behind AND ",
+    pending!("b."),
+    ") LIMIT 1000 FOR UPDATE SKIP LOCKED)"
+);
+pub(super) const BRING_BACK: &str = concat!(
+    "UPDATE sync_outbox SET due_at = NULL WHERE id IN (SELECT id FROM sync_outbox WHERE due_at <= (SELECT ",
+    now_ms!(),
+    ") ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED)"
+);
+
+/// files or not, limit, claim, lease, worker, bytes. Gives what was found in line with the entry each has to wait for;
+/// those that have to wait for none, and fit, are claimed.
+///
+/// An entry has to wait if the last pending one before it of its entity is not the one before it in what was found: that
+/// is in flight, waits, or is being claimed by another at this moment. All that follow it have to wait too.
+pub(super) const CLAIM: &str = concat!(
+    "WITH line AS MATERIALIZED (SELECT ",
+    entry!(),
+    " FROM sync_outbox AS o WHERE ",
+    in_line!("o."),
+    " AND (o.entity_type = 'recording_file') = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
+    now_ms!(),
+    ")) ORDER BY o.id LIMIT $2 FOR UPDATE SKIP LOCKED), \
+     looked AS (SELECT line.*, before.id AS before_id, \
+     lag(line.id) OVER (PARTITION BY line.entity_type, line.entity_id ORDER BY line.id) AS mine \
+     FROM line LEFT JOIN LATERAL (SELECT e.id::bigint AS id FROM sync_outbox AS e \
+     WHERE e.entity_type = line.entity_type AND e.entity_id::text = line.entity_id AND e.id < line.id AND ",
+    pending!("e."),
+    " ORDER BY e.entity_type DESC, e.entity_id::text DESC, e.id DESC LIMIT 1) AS before ON true), \
+     judged AS (SELECT id, entity_type, entity_id, payload, created_us, attempts, \
+     max(CASE WHEN before_id IS DISTINCT FROM mine THEN before_id END) \
+     OVER (PARTITION BY entity_type, entity_id ORDER BY id ROWS UNBOUNDED PRECEDING) AS blocker, \
+     sum(octet_length(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= $6 \
+     OR row_number() OVER (ORDER BY id) = 1 AS fits FROM looked), \
+     taken AS (UPDATE sync_outbox AS o SET claim = $3, leased_until = ",
+    now_ms!(),
+    " + $4, claimed_by = $5 FROM judged AS j WHERE o.id = j.id AND j.blocker IS NULL AND j.fits) \
+     SELECT id, entity_type, entity_id, payload, created_us, attempts, blocker, fits FROM judged ORDER BY id"
+);
+/// ids, blockers. A blocker that somebody is changing is left for the next time.
+pub(super) const DEFER: &str = concat!(
+    "WITH given AS (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS g (id, blocker)), \
+     held AS MATERIALIZED (SELECT b.id::bigint AS id FROM sync_outbox AS b WHERE b.id = ANY($2) AND ",
+    pending!("b."),
+    " AND (b.claim IS NOT NULL OR b.due_at IS NOT NULL OR b.behind IS NOT NULL) FOR SHARE SKIP LOCKED) \
+     UPDATE sync_outbox AS o SET behind = g.blocker FROM given AS g JOIN held ON held.id = g.blocker WHERE o.id = g.id"
+);
+/// In how many milliseconds something is due or a lease ends.
+pub(super) const NEXT_LOOK: &str = concat!(
+    "SELECT least((SELECT min(due_at) FROM sync_outbox WHERE due_at IS NOT NULL), \
+     (SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox WHERE ",
+    in_line!(""),
+    " AND (entity_type = 'recording_file') = false ORDER BY id LIMIT 10000) AS changes), \
+     (SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox WHERE ",
+    in_line!(""),
+    " AND (entity_type = 'recording_file') = true ORDER BY id LIMIT 10000) AS files)) - ",
+    now_ms!()
+);
+
+/// claim, ids, verdicts, delays, reasons.
+pub(super) const SETTLE: &str = concat!(
+    "WITH settled AS (UPDATE sync_outbox AS o SET processed_at = CASE WHEN g.verdict = 0 THEN clock_timestamp() END, \
+     attempts = o.attempts + CASE WHEN g.verdict IN (1, 2) THEN 1 ELSE 0 END, \
+     due_at = CASE WHEN g.verdict = 1 THEN ",
+    now_ms!(),
+    " + g.after_ms END, dead_at = CASE WHEN g.verdict = 2 THEN ",
+    now_ms!(),
+    " END, last_error = coalesce(g.reason, o.last_error), claim = NULL, leased_until = NULL \
+     FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::text[]) AS g (id, verdict, after_ms, reason) \
+     WHERE o.id = g.id AND o.claim = $1 AND ",
+    pending!("o."),
+    " RETURNING o.id::bigint AS id, g.verdict), \
+     counted AS (UPDATE sync_outbox_sender SET delivered = delivered + (SELECT count(*) FROM settled WHERE verdict = 0)) \
+     SELECT id FROM settled"
+);
+pub(super) const RENEW: &str = concat!(
+    "UPDATE sync_outbox SET leased_until = ",
+    now_ms!(),
+    " + $3 WHERE id = ANY($2) AND claim = $1 AND ",
+    pending!(""),
+    " RETURNING id::bigint"
+);
+
+pub(super) const STATS: &str = concat!(
+    "SELECT (SELECT count(*) FROM sync_outbox WHERE attempts >= 0 AND ",
+    pending!(""),
+    "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
+    in_line!(""),
+    " AND (entity_type = 'recording_file') = false ORDER BY id LIMIT 10000) AS changes WHERE leased_until > ",
+    now_ms!(),
+    ") + (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
+    in_line!(""),
+    " AND (entity_type = 'recording_file') = true ORDER BY id LIMIT 10000) AS files WHERE leased_until > ",
+    now_ms!(),
+    "), (SELECT count(*) FROM sync_outbox WHERE due_at IS NOT NULL), \
+     (SELECT count(*) FROM sync_outbox WHERE behind IS NOT NULL), \
+     (SELECT count(*) FROM sync_outbox WHERE dead_at IS NOT NULL), \
+     (SELECT (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint FROM sync_outbox WHERE attempts >= 0 AND ",
+    pending!(""),
+    " ORDER BY id LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
+     (SELECT count(*) FROM sync_outbox WHERE processed_at > clock_timestamp() - interval '1 minute')"
+);
+
+macro_rules! detail {
+    ($rest:literal) => {
+        concat!(
+            "SELECT o.id::bigint, o.entity_type, o.entity_id::text, \
+             octet_length(coalesce(o.payload::text, 'null'))::bigint, \
+             (extract(epoch FROM o.created_at) * 1000000)::bigint, o.attempts::bigint, o.due_at - ",
+            now_ms!(),
+            ", o.behind, o.leased_until - ",
+            now_ms!(),
+            ", o.claimed_by, o.last_error, (extract(epoch FROM o.processed_at) * 1000000)::bigint, o.dead_at",
+            $rest
+        )
+    };
+}
+pub(super) const LIST_PENDING: &str = detail!(
+    " FROM sync_outbox AS o WHERE o.attempts >= 0 AND o.processed_at IS NULL AND o.dead_at IS NULL AND o.id > $1 \
+     ORDER BY o.id LIMIT $2"
+);
+pub(super) const LIST_DEAD: &str =
+    detail!(" FROM sync_outbox AS o WHERE o.dead_at IS NOT NULL AND o.id > $1 ORDER BY o.id LIMIT $2");
+pub(super) const LIST_PROCESSED: &str = detail!(
+    " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL ORDER BY o.processed_at DESC, o.id DESC LIMIT $1"
+);
+pub(super) const LIST_PROCESSED_AFTER: &str = detail!(
+    " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND (o.processed_at, o.id) < \
+     (SELECT a.processed_at, a.id FROM sync_outbox AS a WHERE a.id = $1) ORDER BY o.processed_at DESC, o.id DESC LIMIT $2"
+);
+pub(super) const DETAIL: &str = detail!(" FROM sync_outbox AS o WHERE o.id = $1");
+pub(super) const PAYLOAD: &str = "SELECT coalesce(payload::text, 'null') FROM sync_outbox WHERE id = $1";
+
+pub(super) const RETRY: &str = "UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL \
+     WHERE id = ANY($1) AND processed_at IS NULL AND (dead_at IS NOT NULL OR due_at IS NOT NULL)";
+pub(super) const RETRY_DEAD: &str = "UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL WHERE id IN \
+     (SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)";
+pub(super) const DISCARD: &str = "DELETE FROM sync_outbox WHERE id = ANY($1) AND dead_at IS NOT NULL";
+pub(super) const DISCARD_DEAD: &str = "DELETE FROM sync_outbox WHERE id IN \
+     (SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)";
+pub(super) const CLEANUP: &str = "WITH gone AS (DELETE FROM sync_outbox WHERE id IN (SELECT id FROM sync_outbox \
+     WHERE processed_at < clock_timestamp() - $1 * interval '1 millisecond' ORDER BY processed_at, id LIMIT $2 \
+     FOR UPDATE SKIP LOCKED) RETURNING id::bigint AS id), \
+     receipts AS (DELETE FROM sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone";
+
+pub(super) const RECEIPT: &str =
+    "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts WHERE entry_id = $1";
+pub(super) const STORE_RECEIPT: &str = concat!(
+    "INSERT INTO sync_receipts (entry_id, recording_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, ",
+    now_ms!(),
+    ") ON CONFLICT (entry_id) DO UPDATE SET recording_id = excluded.recording_id, file_url = excluded.file_url, \
+     bytes = excluded.bytes, sha256 = excluded.sha256, stored_at = excluded.stored_at"
+);
+/// Whether the application has a table of recordings with the columns that are to be set.
+pub(super) const HAS_RECORDINGS: &str = "SELECT count(*) = 3 FROM pg_attribute WHERE attrelid = to_regclass('recordings') \
+     AND attname IN ('id', 'upload_status', 's3_url') AND NOT attisdropped";
+pub(super) const UPLOADED: &str =
+    "UPDATE recordings SET upload_status = 'uploaded', s3_url = $2 WHERE id::text = $1";
+
+pub(super) const SETTINGS_ROWS: &str = "SELECT to_jsonb(s)::text FROM system_settings AS s LIMIT 1000";
+pub(super) const HAS_SETTINGS: &str = "SELECT to_regclass('system_settings') IS NOT NULL";
+pub(super) const CREATE_SETTINGS: &str = "CREATE TABLE system_settings (id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1), \
+     sync_interval_sec bigint, sync_batch_size bigint, sync_enabled boolean, sync_recordings_enabled boolean); \
+     INSERT INTO system_settings DEFAULT VALUES";
+pub(super) const HAS_SETTING: &str = "SELECT EXISTS (SELECT FROM pg_attribute \
+     WHERE attrelid = to_regclass('system_settings') AND attname = $1 AND NOT attisdropped)";
+/// In the order of the settings' names.
+pub(super) const SET_SETTINGS: [&str; 4] = [
+    "UPDATE system_settings SET sync_interval_sec = $1::text::bigint",
+    "UPDATE system_settings SET sync_batch_size = $1::text::bigint",
+    "UPDATE system_settings SET sync_enabled = $1::text::boolean",
+    "UPDATE system_settings SET sync_recordings_enabled = $1::text::boolean",
+];

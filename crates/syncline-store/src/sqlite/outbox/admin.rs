@@ -1,0 +1,167 @@
+//! What operators and uploads ask of the outbox: counts, listings, settings, receipts.
+
+use sqlx::sqlite::SqliteConnection;
+use syncline_core::outbox::Moment;
+
+use super::sql::*;
+use super::{SqliteOutbox, json};
+use crate::Error;
+use crate::outbox::row::{self, DetailRow, SETTINGS};
+use crate::outbox::{Detail, List, Receipt, Settings, Stats};
+
+/// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.
+type StatsRow = (i64, i64, i64, i64, i64, Option<i64>, i64, i64);
+
+impl SqliteOutbox {
+    pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
+        let (now_ms, wall_ms) = (self.engine.clock().now_ms(), self.engine.clock().wall_ms());
+        let stats = sqlx::query_as(STATS).bind(now_ms).bind(wall_ms);
+        let row: StatsRow = self.engine.read(|connection| Box::pin(stats.fetch_one(connection))).await?;
+        let (pending, in_flight, retrying, behind, dead, oldest_ms, delivered, last_minute) = row;
+        Ok(Stats {
+            pending: pending.unsigned_abs(),
+            in_flight: in_flight.unsigned_abs(),
+            retrying: retrying.unsigned_abs(),
+            behind: behind.unsigned_abs(),
+            dead: dead.unsigned_abs(),
+            oldest: oldest_ms.map(row::duration),
+            delivered: delivered.unsigned_abs(),
+            delivered_last_minute: last_minute.unsigned_abs(),
+        })
+    }
+
+    pub(super) async fn read_list(
+        &self,
+        list: List,
+        after: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<Detail>, Error> {
+        let query = |sql| sqlx::query_as(sql).bind(self.engine.clock().now_ms());
+        let query = match list {
+            List::Pending => query(LIST_PENDING).bind(after.unwrap_or(i64::MIN)),
+            List::Dead => query(LIST_DEAD).bind(after.unwrap_or(i64::MIN)),
+            List::Processed => query(LIST_PROCESSED).bind(after),
+        };
+        let query = query.bind(limit);
+        let rows: Vec<DetailRow> =
+            self.engine.read(|connection| Box::pin(query.fetch_all(connection))).await?;
+        Ok(rows.into_iter().map(row::detail).collect())
+    }
+
+    pub(super) async fn read_entry(&self, id: i64) -> Result<Option<(Detail, String)>, Error> {
+        let detail = sqlx::query_as(DETAIL).bind(self.engine.clock().now_ms()).bind(id);
+        let detail: Option<DetailRow> =
+            self.engine.read(|connection| Box::pin(detail.fetch_optional(connection))).await?;
+        let payload = sqlx::query_scalar(PAYLOAD).bind(id);
+        let payload: Option<String> =
+            self.engine.read(|connection| Box::pin(payload.fetch_optional(connection))).await?;
+        Ok(detail.zip(payload).map(|(detail, payload)| (row::detail(detail), payload)))
+    }
+
+    /// Changes these, or all dead ones.
+    pub(super) async fn change_dead(
+        &self,
+        these: &'static str,
+        all: &'static str,
+        ids: Option<Vec<i64>>,
+    ) -> Result<u64, Error> {
+        let change = match ids {
+            Some(ids) => sqlx::query(these).bind(json(&ids)),
+            None => sqlx::query(all),
+        };
+        let changed = self.engine.write(|connection| Box::pin(change.execute(connection))).await?;
+        Ok(changed.rows_affected())
+    }
+
+    /// Removes what was processed before a time of day, with its receipts.
+    pub(super) async fn remove_processed(&self, before_ms: i64, limit: i64) -> Result<u64, Error> {
+        let before = Moment::from_us(before_ms.saturating_mul(1_000)).to_string();
+        let removed = self.engine.write(move |connection| {
+            Box::pin(async move {
+                let old = sqlx::query_scalar(OLD).bind(before).bind(before_ms).bind(limit);
+                let old: Vec<i64> = old.fetch_all(&mut *connection).await?;
+                if !old.is_empty() {
+                    sqlx::query(REMOVE_RECEIPTS).bind(json(&old)).execute(&mut *connection).await?;
+                    sqlx::query(REMOVE).bind(json(&old)).execute(connection).await?;
+                }
+                Ok(old.len() as u64)
+            })
+        });
+        removed.await
+    }
+
+    pub(super) async fn write_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
+        let (receipt, now_ms) = (receipt.clone(), self.engine.clock().wall_ms());
+        let stored = self.engine.write(move |connection| {
+            Box::pin(async move {
+                let bytes = i64::try_from(receipt.bytes).unwrap_or(i64::MAX);
+                let store = sqlx::query(STORE_RECEIPT).bind(receipt.entry).bind(&receipt.recording_id);
+                let store = store.bind(&receipt.file_url).bind(bytes).bind(&receipt.sha256).bind(now_ms);
+                store.execute(&mut *connection).await?;
+                if sqlx::query_scalar(HAS_RECORDINGS).fetch_one(&mut *connection).await? {
+                    let uploaded = sqlx::query(UPLOADED).bind(receipt.recording_id).bind(receipt.file_url);
+                    uploaded.execute(connection).await?;
+                }
+                Ok(())
+            })
+        });
+        stored.await
+    }
+
+    pub(super) async fn read_settings(&self) -> Result<Settings, Error> {
+        let texts = self.engine.read(|connection| Box::pin(read_settings(connection))).await?;
+        Ok(row::settings(texts))
+    }
+
+    pub(super) async fn write_settings(&self, settings: &Settings) -> Result<(), Error> {
+        let texts = row::settings_texts(settings);
+        let written =
+            self.engine.write(move |connection| Box::pin(write_settings(connection, texts))).await?;
+        written.map_or(Ok(()), |missing| Err(row::no_such_setting(missing)))
+    }
+}
+
+/// In the order of [`SETTINGS`]: from columns, or from keys with values.
+async fn read_settings(connection: &mut SqliteConnection) -> sqlx::Result<[Option<String>; 4]> {
+    let columns: Vec<String> = sqlx::query_scalar(SETTINGS_COLUMNS).fetch_all(&mut *connection).await?;
+    let has = |name: &str| columns.iter().any(|column| column == name);
+    let by_key = match (has("value"), has("key"), has("name")) {
+        (true, true, _) => Some(READ_BY_KEY),
+        (true, _, true) => Some(READ_BY_NAME),
+        _ => None,
+    };
+    let mut texts = [const { None }; 4];
+    for ((name, read), text) in SETTINGS.into_iter().zip(READ_SETTINGS).zip(&mut texts) {
+        let read = match (has(name), by_key) {
+            (true, _) => sqlx::query_scalar(read),
+            (false, Some(by_key)) => sqlx::query_scalar(by_key).bind(name),
+            (false, None) => continue,
+        };
+        *text = read.fetch_optional(&mut *connection).await?.flatten();
+    }
+    Ok(texts)
+}
+
+/// Gives the name of a setting that there is no column for, and then nothing is to be kept.
+async fn write_settings(
+    connection: &mut SqliteConnection,
+    texts: [Option<String>; 4],
+) -> sqlx::Result<Option<&'static str>> {
+    let mut columns: Vec<String> = sqlx::query_scalar(SETTINGS_COLUMNS).fetch_all(&mut *connection).await?;
+    if columns.is_empty() {
+        sqlx::raw_sql(CREATE_SETTINGS).execute(&mut *connection).await?;
+        columns = SETTINGS.map(str::to_owned).to_vec();
+    }
+    let given = || SETTINGS.into_iter().zip(SET_SETTINGS).zip(&texts);
+    let missing =
+        given().find(|((name, _), text)| text.is_some() && !columns.iter().any(|column| column == name));
+    if let Some(((name, _), _)) = missing {
+        return Ok(Some(name));
+    }
+    for ((_, set), text) in given() {
+        if let Some(text) = text {
+            sqlx::query(set).bind(text).execute(&mut *connection).await?;
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,142 @@
+//! Hearing that another process has committed something, without asking all the time.
+//!
+//! SQLite tells nobody of a commit, but it writes to its log first, and the system tells of that (inotify, on Linux). A
+//! moment later, when the log is synced, the commit can be seen by `PRAGMA data_version`. So this waits for a write,
+//! looks a few times at growing distances until the version has changed, and looks once in a while in any case. Where
+//! there is no inotify, it looks every few milliseconds.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnection, SqlitePool};
+use sqlx::{ConnectOptions, Connection};
+use tokio::time::{sleep, timeout};
+
+use super::super::Engine;
+use crate::outbox::wakes::Wakes;
+
+/// How often it looks although nothing was written.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long after a write the commit may still come, on a slow disk: the pauses between looks, in milliseconds.
+const PAUSES_MS: [u64; 16] = [0, 0, 1, 1, 1, 1, 2, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+/// How long it rests after it could not look.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Begins to follow what other processes commit, once for each engine. What is in memory has no other processes.
+pub(super) fn follow(engine: &Engine) {
+    let Some(readers) = &engine.readers else { return };
+    let file = readers.connect_options().get_filename().to_owned();
+    engine.outbox.follow(|| watch(file, readers.clone(), Arc::downgrade(&engine.outbox)));
+}
+
+async fn watch(file: PathBuf, readers: SqlitePool, wakes: Weak<Wakes>) {
+    while !readers.is_closed() {
+        if let Err(error) = look_after(&file, &readers, &wakes).await {
+            tracing::debug!(file = %file.display(), %error, "commits of other processes are not heard");
+            sleep(AGAIN_AFTER).await;
+        }
+    }
+}
+
+/// Looks until the store is closed, or something fails.
+async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<Wakes>) -> sqlx::Result<()> {
+    let mut log = Log::open(file).map_err(sqlx::Error::Io)?;
+    let mut connection = readers.connect_options().as_ref().clone().connect().await?;
+    let mut version = data_version(&mut connection).await?;
+    let wake = || wakes.upgrade().map(|wakes| wakes.wake());
+    wake();
+    while !readers.is_closed() {
+        let written = timeout(LOOK_EVERY, log.written()).await;
+        let pauses = if written.is_ok() { &PAUSES_MS[..] } else { &PAUSES_MS[..1] };
+        for pause_ms in pauses {
+            match pause_ms {
+                0 => tokio::task::yield_now().await,
+                ms => sleep(Duration::from_millis(*ms)).await,
+            }
+            let now = data_version(&mut connection).await?;
+            if now != version {
+                version = now;
+                wake();
+                break;
+            }
+        }
+    }
+    connection.close().await
+}
+
+/// A number that changes when another connection has committed.
+async fn data_version(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("PRAGMA data_version").fetch_one(connection).await
+}
+
+#[cfg(target_os = "linux")]
+use self::inotify::Log;
+
+#[cfg(target_os = "linux")]
+mod inotify {
+    use std::ffi::{CString, OsString};
+    use std::io;
+    use std::mem::MaybeUninit;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::Path;
+
+    use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    /// The log beside a database. Its folder is what is watched, because the log comes and goes.
+    pub(super) struct Log {
+        events: AsyncFd<OwnedFd>,
+        name: CString,
+    }
+
+    impl Log {
+        pub(super) fn open(file: &Path) -> io::Result<Self> {
+            let folder =
+                file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let mut name: OsString = file.file_name().unwrap_or_default().to_owned();
+            name.push("-wal");
+            let events = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+            add_watch(&events, folder.as_os_str().as_bytes(), WatchFlags::MODIFY | WatchFlags::CREATE)?;
+            let name = CString::new(name.into_vec()).map_err(io::Error::other)?;
+            // The descriptor is an owned one and never given out, which is all that the unsafe successor asks for.
+            #[allow(deprecated)]
+            let events = AsyncFd::with_interest(events, Interest::READABLE)?;
+            Ok(Self { events, name })
+        }
+
+        /// Ends when the log was written to since the last time.
+        pub(super) async fn written(&mut self) {
+            loop {
+                let Ok(mut ready) = self.events.readable().await else { return };
+                let mut buffer = [MaybeUninit::uninit(); 4_096];
+                let mut reader = Reader::new(ready.get_inner(), &mut buffer);
+                let mut written = false;
+                // One that cannot be read is no reason not to look.
+                while let Ok(event) = reader.next() {
+                    written |= event.file_name().is_none_or(|name| name == self.name.as_c_str());
+                }
+                ready.clear_ready();
+                if written {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Log;
+
+#[cfg(not(target_os = "linux"))]
+impl Log {
+    fn open(_file: &std::path::Path) -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn written(&mut self) {
+        sleep(Duration::from_millis(5)).await;
+    }
+}

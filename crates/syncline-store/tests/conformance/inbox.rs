@@ -1,0 +1,230 @@
+//! Entities and recordings that came from elsewhere.
+
+use futures::future::join_all;
+use std::sync::Arc;
+use std::time::Duration;
+use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
+use syncline_store::inbox::{Arrival, BATCH_MAX, Inbox, LIST_MAX, Recording};
+
+use super::fixture::Fixture;
+use super::outbox::entry;
+
+async fn open(fixture: &Fixture) -> Arc<dyn Inbox> {
+    fixture.store.inbox(&EntityType::known()).await.unwrap()
+}
+
+fn kind(name: &str) -> EntityType {
+    EntityType::new(name).unwrap()
+}
+
+fn sender(name: &str) -> SenderId {
+    SenderId::new(name).unwrap()
+}
+
+fn arrival(entry: i64, id: &str, payload: &str, at_us: i64) -> Arrival {
+    Arrival {
+        entry: (entry > 0).then_some(entry),
+        entity_type: "routing_rule".to_owned(),
+        entity_id: id.to_owned(),
+        payload: payload.to_owned(),
+        created_at: Moment::from_us(at_us),
+    }
+}
+
+async fn payload(inbox: &dyn Inbox, id: &str) -> Option<String> {
+    inbox.entity(&kind("routing_rule"), id).await.unwrap().map(|entity| entity.payload)
+}
+
+use EntryResult::{Applied, Duplicate, Stale};
+
+pub(crate) async fn ss_24_an_entry_takes_effect_once_however_often_it_arrives(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let a = sender("a");
+    let batch = [arrival(1, "r1", "1", 10), arrival(2, "r1", "2", 20), arrival(3, "r2", "3", 5)];
+    assert_eq!(inbox.apply(Some(&a), &batch).await.unwrap(), [Applied, Applied, Applied]);
+    assert_eq!(payload(&*inbox, "r1").await.as_deref(), Some("2"));
+    assert_eq!(inbox.apply(Some(&a), &batch).await.unwrap(), [Duplicate, Duplicate, Duplicate]);
+    // The first one again after the second: nothing goes back.
+    assert_eq!(inbox.apply(Some(&a), &batch[..1]).await.unwrap(), [Duplicate]);
+    assert_eq!(payload(&*inbox, "r1").await.as_deref(), Some("2"));
+    // The same number with another content is an error of the sender, and changes nothing.
+    let reused = inbox.apply(Some(&a), &[arrival(3, "r2", "other", 99)]).await.unwrap();
+    assert!(
+        matches!(&reused[0], EntryResult::Refused { reason } if reason.contains("entry 3")),
+        "{reused:?}"
+    );
+    assert_eq!(payload(&*inbox, "r2").await.as_deref(), Some("3"));
+    // Another sender has numbers of its own.
+    assert_eq!(inbox.apply(Some(&sender("b")), &[arrival(3, "r3", "b", 1)]).await.unwrap(), [Applied]);
+}
+
+pub(crate) async fn ss_24_batches_that_arrive_at_once_take_effect_once(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let batch: Vec<Arrival> =
+        (1..=200).map(|n| arrival(n, &format!("r{}", n % 50), &n.to_string(), n)).collect();
+    let results = join_all((0..8).map(|n| {
+        let (inbox, mut batch) = (Arc::clone(&inbox), batch.clone());
+        async move {
+            batch.rotate_left(n * 25);
+            inbox.apply(Some(&sender("a")), &batch).await.unwrap()
+        }
+    }));
+    let results = results.await;
+    let taken: usize =
+        results.iter().flatten().filter(|result| **result == Applied || **result == Stale).count();
+    assert_eq!(taken, 200, "each entry is taken by one of the eight");
+    for n in 151..=200 {
+        assert_eq!(payload(&*inbox, &format!("r{}", n % 50)).await, Some(n.to_string()));
+    }
+}
+
+pub(crate) async fn ss_10_an_older_change_never_overwrites_a_newer_one(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let (a, b) = (sender("a"), sender("b"));
+    assert_eq!(inbox.apply(Some(&a), &[arrival(5, "r", "a5", 100)]).await.unwrap(), [Applied]);
+    assert_eq!(inbox.apply(Some(&a), &[arrival(4, "r", "a4", 200)]).await.unwrap(), [Stale]);
+    assert_eq!(inbox.apply(Some(&b), &[arrival(1, "r", "b1", 99)]).await.unwrap(), [Stale]);
+    assert_eq!(inbox.apply(Some(&b), &[arrival(2, "r", "b2", 101)]).await.unwrap(), [Applied]);
+    // One sender's own numbers count, although its clock was set back.
+    assert_eq!(inbox.apply(Some(&b), &[arrival(3, "r", "b3", 50)]).await.unwrap(), [Applied]);
+    assert_eq!(payload(&*inbox, "r").await.as_deref(), Some("b3"));
+    // A removal is a change like any other, and remembered.
+    assert_eq!(inbox.apply(Some(&b), &[arrival(4, "r", "null", 300)]).await.unwrap(), [Applied]);
+    assert_eq!(payload(&*inbox, "r").await, None);
+    assert_eq!(inbox.apply(Some(&a), &[arrival(6, "r", "a6", 299)]).await.unwrap(), [Stale]);
+    assert_eq!(payload(&*inbox, "r").await, None);
+    assert_eq!(inbox.apply(Some(&a), &[arrival(7, "r", "a7", 301)]).await.unwrap(), [Applied]);
+    assert_eq!(payload(&*inbox, "r").await.as_deref(), Some("a7"));
+    // A clock far in the future does not win for ever.
+    let year_9999 = 253_000_000_000_000_000;
+    assert_eq!(inbox.apply(Some(&a), &[arrival(8, "f", "future", year_9999)]).await.unwrap(), [Applied]);
+    let entity = inbox.entity(&kind("routing_rule"), "f").await.unwrap().unwrap();
+    assert!(entity.changed_at.as_us() < year_9999 / 2, "{entity:?}");
+}
+
+pub(crate) async fn ss_09_the_plain_contract_upserts_by_id_and_time(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let apply = async |at: i64, payload: &str| {
+        inbox.apply(None, &[arrival(0, "r", payload, at)]).await.unwrap().remove(0)
+    };
+    assert_eq!(apply(10, "1").await, Applied);
+    assert_eq!(apply(10, "1").await, Duplicate);
+    assert_eq!(apply(10, "2").await, Applied, "two changes within what the clock can tell apart");
+    assert_eq!(apply(9, "0").await, Stale);
+    assert_eq!(apply(11, "3").await, Applied);
+    assert_eq!(payload(&*inbox, "r").await.as_deref(), Some("3"));
+    let unknown = Arrival { entity_type: "nothing".to_owned(), ..arrival(0, "r", "1", 1) };
+    let results = inbox.apply(None, &[unknown, arrival(0, "s", "1", 1)]).await.unwrap();
+    assert!(matches!(&results[0], EntryResult::Refused { reason } if reason.contains("`nothing`")));
+    assert_eq!(results[1], Applied);
+}
+
+pub(crate) async fn ss_10_what_is_edited_here_goes_into_the_outbox_and_what_arrives_does_not(
+    fixture: &Fixture,
+) {
+    let (inbox, outbox) = (open(fixture).await, fixture.store.outbox());
+    let box_ = sender("box");
+    let future_us = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap() + 60_000_000;
+    assert_eq!(inbox.apply(Some(&box_), &[arrival(1, "r", "1", future_us)]).await.unwrap(), [Applied]);
+    assert!(outbox.fetch_pending(10).await.unwrap().is_empty(), "no echo");
+
+    // What is edited here is newer than what was here, though the other clock is ahead.
+    let edited = inbox.put(&kind("routing_rule"), "r", r#"{"to":"desk"}"#).await.unwrap();
+    assert!(edited.changed_at.as_us() > future_us);
+    assert_eq!(edited.sender.as_ref(), Some(&outbox.sender().await.unwrap()));
+    let pending = outbox.fetch_pending(10).await.unwrap();
+    assert_eq!(pending.len(), 1);
+    assert_eq!((pending[0].entity_id.as_str(), pending[0].created_at), ("r", edited.changed_at));
+    assert_eq!(pending[0].payload.replace(' ', ""), r#"{"to":"desk"}"#);
+    assert_eq!(inbox.apply(Some(&box_), &[arrival(2, "r", "2", future_us + 1)]).await.unwrap(), [Stale]);
+    let again = inbox.put(&kind("routing_rule"), "r", "4").await.unwrap();
+    assert!(again.changed_at > edited.changed_at);
+    assert!(inbox.put(&kind("nothing"), "r", "4").await.is_err());
+    assert!(inbox.put(&kind("routing_rule"), "r", "{").await.is_err());
+}
+
+pub(crate) async fn ss_10_a_change_of_our_own_application_is_not_overwritten_by_an_older_one(
+    fixture: &Fixture,
+) {
+    let (inbox, outbox) = (open(fixture).await, fixture.store.outbox());
+    let front = sender("front");
+    let ids = outbox.enqueue(&[entry("routing_rule", "r", "\"ours\"")]).await.unwrap();
+    let ours = outbox.fetch_pending(1).await.unwrap()[0].created_at.as_us();
+    let older = |entry| arrival(entry, "r", "theirs", ours - 1_000);
+    assert_eq!(inbox.apply(Some(&front), &[older(1)]).await.unwrap(), [Stale], "while it waits");
+    outbox.mark_processed(&ids, None).await.unwrap();
+    assert_eq!(inbox.apply(Some(&front), &[older(2)]).await.unwrap(), [Stale], "and after it was sent");
+    let newer = arrival(3, "r", "theirs", ours + 1_000);
+    assert_eq!(inbox.apply(Some(&front), &[newer]).await.unwrap(), [Applied]);
+}
+
+pub(crate) async fn ss_09_entities_are_listed_last_changed_first(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let batch: Vec<Arrival> = (1..=7).map(|n| arrival(n, &format!("r{n}"), &n.to_string(), n)).collect();
+    inbox.apply(Some(&sender("a")), &batch).await.unwrap();
+    let more = [arrival(8, "r2", "new", 8), arrival(9, "r5", "null", 9)];
+    inbox.apply(Some(&sender("a")), &more).await.unwrap();
+    let list = async |after, limit| inbox.entities(&kind("routing_rule"), after, limit).await.unwrap();
+    let first = list(None, 3).await;
+    assert_eq!(first.iter().map(|entity| entity.id.as_str()).collect::<Vec<_>>(), ["r2", "r7", "r6"]);
+    let rest = list(Some(first[2].place), 10).await;
+    assert_eq!(rest.iter().map(|entity| entity.id.as_str()).collect::<Vec<_>>(), ["r4", "r3", "r1"]);
+    assert!(list(None, 0).await.is_empty());
+    assert!(inbox.entities(&kind("call_log"), None, 10).await.unwrap().is_empty(), "each type has its table");
+    assert!(inbox.entities(&kind("routing_rule"), None, LIST_MAX + 1).await.is_err());
+    // A new type is a table more, and opening twice changes nothing.
+    let types = [kind("voicemail"), kind("routing_rule")];
+    let [one, two] =
+        [fixture.store.inbox(&types).await.unwrap(), fixture.another().await.inbox(&types).await.unwrap()];
+    assert_eq!(one.types(), types);
+    let voicemail = Arrival { entity_type: "voicemail".to_owned(), ..arrival(1, "v", "1", 1) };
+    assert_eq!(one.apply(Some(&sender("v")), &[voicemail]).await.unwrap(), [Applied]);
+    assert_eq!(two.entities(&kind("voicemail"), None, 10).await.unwrap().len(), 1);
+    assert_eq!(two.entities(&kind("routing_rule"), None, 10).await.unwrap().len(), 6);
+}
+
+pub(crate) async fn ss_09_recordings_are_kept_and_listed(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let recording = |n: i64| Recording {
+        call_log_id: format!("c{n}"),
+        recording_id: format!("r{n}"),
+        bytes: 44,
+        sha256: "ab".repeat(32),
+        location: format!("recordings/c{n}/mixed.wav"),
+        meta: "{}".to_owned(),
+        received_at: Moment::from_us(n * 1_000_000),
+    };
+    for n in 1..=3 {
+        inbox.put_recording(&recording(n)).await.unwrap();
+    }
+    assert_eq!(inbox.recording("c2").await.unwrap(), Some(recording(2)));
+    assert_eq!(inbox.recording("c9").await.unwrap(), None);
+    assert_eq!(inbox.recordings(None, 2).await.unwrap(), [recording(3), recording(2)]);
+    assert_eq!(inbox.recordings(Some("c2"), 2).await.unwrap(), [recording(1)]);
+    let replaced = Recording { bytes: 45, ..recording(2) };
+    inbox.put_recording(&replaced).await.unwrap();
+    assert_eq!(inbox.recording("c2").await.unwrap(), Some(replaced));
+}
+
+pub(crate) async fn ss_27_what_breaks_a_bound_of_the_inbox_is_refused_and_nothing_stored(fixture: &Fixture) {
+    let inbox = open(fixture).await;
+    let long = "x".repeat(2_000_000);
+    let bad = [
+        arrival(1, "", "1", 1),
+        arrival(2, "a\nb", "1", 1),
+        arrival(3, "a", &long, 1),
+        arrival(4, "a", "\0", 1),
+    ];
+    let results = inbox.apply(Some(&sender("a")), &bad).await.unwrap();
+    assert!(results.iter().all(|result| !result.is_taken()), "{results:?}");
+    assert!(inbox.apply(Some(&sender("a")), &[arrival(0, "a", "1", 1)]).await.is_err(), "without its number");
+    assert!(inbox.apply(None, &vec![arrival(0, "a", "1", 1); BATCH_MAX + 1]).await.is_err());
+    assert_eq!(fixture.rows("entity_routing_rule").await, 0);
+    assert_eq!(fixture.rows("inbox_entries").await, 0, "what was refused may come again, corrected");
+    let injection = Arrival { entity_type: "x; DROP TABLE kv".to_owned(), ..arrival(5, "a", "1", 1) };
+    assert!(!inbox.apply(Some(&sender("a")), &[injection]).await.unwrap()[0].is_taken());
+    inbox.apply(Some(&sender("a")), &[arrival(6, "a", "1", 1)]).await.unwrap();
+    assert_eq!(inbox.forget(Duration::from_secs(60), 10).await.unwrap(), 0);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(inbox.forget(Duration::ZERO, 10).await.unwrap(), 1);
+}
