@@ -81,9 +81,9 @@ pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_
                 row.execute(&mut *transaction).await.unwrap();
                 enqueue_in(&mut *transaction, &given).await.unwrap();
                 if commits {
-                    transaction.commit().await.unwrap()
+                    transaction.commit().await.unwrap();
                 } else {
-                    transaction.rollback().await.unwrap()
+                    transaction.rollback().await.unwrap();
                 }
             }
             Backend::Postgres => {
@@ -93,9 +93,9 @@ pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_
                 row.execute(&mut *transaction).await.unwrap();
                 enqueue_in(&mut *transaction, &given).await.unwrap();
                 if commits {
-                    transaction.commit().await.unwrap()
+                    transaction.commit().await.unwrap();
                 } else {
-                    transaction.rollback().await.unwrap()
+                    transaction.rollback().await.unwrap();
                 }
             }
         }
