@@ -11,11 +11,11 @@ use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::queue::desk::Desk;
 use crate::queue::row::{
-    At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
+    At, Header, Kept, Known, Leaver, Retry, Row, Success, entry_columns, header_columns, row_columns,
 };
-use crate::queue::sql::{AGES, DEAD, ENTRY, LINE, RETRIES, RUNNING, SAVE, TRIM};
+use crate::queue::sql::{AGES, DEAD, ENTRY, FORGET_AGAIN, LINE, RETRIES, SAVE, TRIM};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
-use crate::queue::{Cursor, Entry, LIST_BYTES_MAX, List, QUEUES_MAX};
+use crate::queue::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
 
 /// The clock is read when the row is ours, so that it is not older than the change before.
 const OPEN: &str = concat!(
@@ -48,18 +48,19 @@ const AGED: &str = concat!(
 );
 
 const PUT: &str = "INSERT INTO queue_keys \
-     (queue_id, key, place, rank, since, call, attempts, priority, again, changed_at) \
-     SELECT $1, key, 0, rank, since, call, attempts, priority, again, $9 \
-     FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::boolean[], $8::boolean[]) \
-     AS new (key, rank, since, call, attempts, priority, again) \
+     (queue_id, key, place, rank, since, attempts, priority, again, changed_at) \
+     SELECT $1, key, 0, rank, since, attempts, priority, again, $8 \
+     FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], $7::boolean[]) \
+     AS new (key, rank, since, attempts, priority, again) \
      ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
-     call = excluded.call, attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
+     attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
      due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
-const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $3 \
-     FROM unnest($1::bigint[], $2::bigint[]) AS begun (since, call), \
-     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k WHERE k.place = 0 AND k.since = begun.since OFFSET 0) AS found \
-     WHERE queue_keys.ctid = found.at";
-const REPLACE: &str = "UPDATE queue_keys SET place = gone.place, rank = gone.rank, since = gone.age, call = NULL, \
+const SUCCEED: &str = "UPDATE queue_keys SET place = 2, rank = done.rank, attempts = attempts + 1, result = done.result, \
+     changed_at = $4 FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS done (since, rank, result), \
+     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k \
+     WHERE k.place = 0 AND k.since = done.since AND NOT k.again OFFSET 0) AS found \
+     WHERE queue_keys.ctid = found.at RETURNING queue_keys.since, queue_keys.key";
+const REPLACE: &str = "UPDATE queue_keys SET place = gone.place, rank = gone.rank, since = gone.age, \
      attempts = gone.attempts, priority = gone.priority, again = false, due = gone.due, reason = gone.reason, \
      result = gone.result, changed_at = $10 \
      FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], \
@@ -81,9 +82,6 @@ const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
     ($which:literal, $order:literal) => {
-        list!("queue_keys", $which, $order)
-    };
-    ($from:literal, $which:literal, $order:literal) => {
         concat!(
             "SELECT ",
             entry_columns!(),
@@ -91,9 +89,7 @@ macro_rules! list {
             $order,
             " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
             $order,
-            ") AS number FROM (SELECT found.* FROM ",
-            $from,
-            " AS found WHERE queue_id = $1 AND ",
+            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
             $which,
             " ORDER BY ",
             $order,
@@ -102,13 +98,13 @@ macro_rules! list {
         )
     };
 }
-const LIST_RUNNING: &str = list!(
-    "unnest($5::bigint[]) AS asked (since), LATERAL (SELECT * FROM queue_keys AS k \
-     WHERE k.place = 0 AND k.since = asked.since OFFSET 0)",
-    "call > $4",
-    "call"
+const LIST_RUNNING: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM unnest($1::bigint[]) AS asked (age), LATERAL (SELECT * FROM queue_keys AS k \
+     WHERE k.place = 0 AND k.since = asked.age OFFSET 0) AS found"
 );
-const LIST_WAITING: &str = list!("place = 0 AND call IS NULL AND rank > $4", "rank");
+const LIST_WAITING: &str = list!("place = 0 AND rank > $4", "rank");
 const LIST_RETRYING: &str = list!("due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
 const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
 
@@ -143,12 +139,19 @@ impl Tables for PostgresQueues {
         Ok(header)
     }
 
-    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
+    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Known>, Error> {
         let mut session = self.engine.statement().await?;
         let entry = self.engine.query(ENTRY).bind(queue.to_owned()).bind(key.to_owned());
         let entry = session.first(entry).await?;
         session.commit().await?;
         Ok(entry)
+    }
+
+    async fn running(&self, ages: Vec<i64>) -> Result<Vec<Kept>, Error> {
+        let mut session = Session::by_index(&self.engine).await?;
+        let running = session.all(self.engine.query(LIST_RUNNING).bind(ages)).await?;
+        session.commit().await?;
+        Ok(running)
     }
 
     async fn list(
@@ -157,14 +160,13 @@ impl Tables for PostgresQueues {
         list: List,
         after: Option<Cursor>,
         limit: i64,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<Kept>, Error> {
         let from = after.map_or(i64::MIN, |after| after.order);
         let before = after.map_or(i64::MAX, |after| after.order);
         let query = |sql| self.engine.query(sql).bind(header.id).bind(limit).bind(LIST_BYTES_MAX as i64);
         let ended = |at: At| query(LIST_ENDED).bind(before).bind(at.number());
         let query = match list {
-            List::Running => query(LIST_RUNNING).bind(from).bind(ages_of_running(header)),
-            List::Waiting => query(LIST_WAITING).bind(from),
+            List::Running | List::Waiting => query(LIST_WAITING).bind(from),
             List::Retrying => {
                 query(LIST_RETRYING).bind(from).bind(after.map_or(i64::MIN, |after| after.rank))
             }
@@ -269,8 +271,8 @@ impl Table for Rows {
         self.session.all(self.engine.query(AGED).bind(ages.to_vec())).await
     }
 
-    async fn running(&mut self) -> Result<Vec<Row>, Error> {
-        self.session.all(self.engine.query(RUNNING).bind(self.id)).await
+    async fn forget_again(&mut self) -> Result<(), Error> {
+        self.session.execute(self.engine.query(FORGET_AGAIN).bind(self.id)).await.map(drop)
     }
 
     async fn retries(&mut self, limit: usize) -> Result<Vec<Retry>, Error> {
@@ -289,22 +291,22 @@ impl Table for Rows {
             .bind(column(rows, |row| row.key.clone()))
             .bind(column(rows, |row| row.rank))
             .bind(column(rows, |row| row.since))
-            .bind(column(rows, |row| row.call))
-            .bind(column(rows, |row| row.attempts))
+            .bind(column(rows, Row::attempts_before))
             .bind(column(rows, |row| row.priority))
             .bind(column(rows, |row| row.again))
             .bind(self.now_ms);
         self.session.execute(put).await.map(drop)
     }
 
-    async fn start(&mut self, calls: &[(i64, i64)]) -> Result<(), Error> {
-        let start = self
+    async fn succeed(&mut self, successes: &[Success]) -> Result<Vec<(i64, String)>, Error> {
+        let succeed = self
             .engine
-            .query(START)
-            .bind(column(calls, |(since, _)| *since))
-            .bind(column(calls, |(_, call)| *call))
+            .query(SUCCEED)
+            .bind(column(successes, |success| success.since))
+            .bind(column(successes, |success| success.rank))
+            .bind(column(successes, |success| success.result.clone()))
             .bind(self.now_ms);
-        self.session.execute(start).await.map(drop)
+        self.session.all(succeed).await
     }
 
     async fn replace(&mut self, leavers: &[Leaver]) -> Result<(), Error> {

@@ -20,7 +20,8 @@ impl Work for Enqueue {
     async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
         let Self { limits, kind, keys } = self;
         let mut header = table.open().await?;
-        let found = table.find(&keys).await?;
+        let mut found = table.find(&keys).await?;
+        header.calls().mark(&mut found);
         let head = head(table, &header, kind).await?;
         let mut plan = Plan::new(&mut header, found, head);
         if let Err(full) = plan.check_room(&limits, kind, &keys) {

@@ -22,7 +22,8 @@ impl Work for Dequeue {
     async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
         let mut header = table.open().await?;
         let keys: Vec<String> = self.outcomes.iter().map(|(key, _)| key.clone()).collect();
-        let found = table.find(&keys).await?;
+        let mut found = table.find(&keys).await?;
+        header.calls().mark(&mut found);
         let in_line = found.into_iter().filter(|row| row.at == At::Line);
         let mut rows: HashMap<String, Row> = in_line.map(|row| (row.key.clone(), row)).collect();
         // A key named twice has left the line by the second time, or is back in it and stays there.
@@ -109,10 +110,20 @@ pub(super) async fn replace<T: Table>(
         leaver.row.rank = rank;
     }
     table.replace(&leavers).await?;
+    trim(table, header, limits, leavers.len()).await
+}
+
+/// Lets the oldest results go where there are too many, now that `brought` more are there.
+pub(super) async fn trim<T: Table>(
+    table: &mut T,
+    header: &mut Header,
+    limits: &Limits,
+    brought: usize,
+) -> Result<(), T::Error> {
     let beyond =
         usize::try_from(header.done + header.failed).unwrap_or(0).saturating_sub(limits.max_results as usize);
     if beyond > 0 {
-        let trimmed = table.trim(header.trimmed, beyond.min(leavers.len() + TRIM_STEP)).await?;
+        let trimmed = table.trim(header.trimmed, beyond.min(brought + TRIM_STEP)).await?;
         header.done -= trimmed.done;
         header.failed -= trimmed.failed;
         header.trimmed = trimmed.up_to.map_or(header.trimmed, |rank| rank + 1);

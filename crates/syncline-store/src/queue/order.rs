@@ -7,15 +7,22 @@ use syncline_core::queue::Limits;
 use super::row::{Header, Row};
 use super::table::Table;
 
-/// The next `count` in line, which must be that long. After [`max_overtakes`](Limits::max_overtakes) in a row that
+/// The next `count` that wait, which must be that many; `running` are the ages of the others in line. After [`max_overtakes`](Limits::max_overtakes) in a row that
 /// overtook an older key, the one that has been in line longest goes next.
 pub(super) async fn next<T: Table>(
     table: &mut T,
     header: &mut Header,
     limits: &Limits,
+    running: &HashSet<i64>,
     count: usize,
 ) -> Result<Vec<Row>, T::Error> {
-    let by_rank = table.line(header.front, count).await?;
+    let mut by_rank = table.line(header.front, count).await?;
+    if !all_wait(&mut by_rank, running) {
+        // Those that run are behind the front only where others overtook.
+        by_rank = table.line(header.front, count + running.len()).await?;
+        all_wait(&mut by_rank, running);
+        by_rank.truncate(count);
+    }
     // Each of these is also the oldest when its turn comes, see `row`.
     if by_rank.iter().all(|row| row.rank == row.since) {
         if let Some(last) = by_rank.last() {
@@ -24,8 +31,17 @@ pub(super) async fn next<T: Table>(
         header.overtakes = 0;
         return Ok(by_rank);
     }
-    let by_age = table.ages(header.oldest, header.tail, count).await?;
+    let mut by_age = table.ages(header.oldest, header.tail, count + running.len()).await?;
+    all_wait(&mut by_age, running);
+    by_age.truncate(count);
     Ok(interleave(header, limits, by_rank, by_age))
+}
+
+/// Leaves out what runs; tells whether nothing did.
+fn all_wait(rows: &mut Vec<Row>, running: &HashSet<i64>) -> bool {
+    let before = rows.len();
+    rows.retain(|row| !running.contains(&row.since));
+    rows.len() == before
 }
 
 /// As many as there are in each of two orders of the same line.

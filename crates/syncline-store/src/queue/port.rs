@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use syncline_core::queue::{Answer, Enqueued, Kind, Outcome};
+use syncline_core::queue::{Answer, Enqueued, Kind, Outcome, Place};
 use tokio::sync::watch;
 
 use super::desk::{Desk, Turnstile};
@@ -172,7 +172,7 @@ impl<D: Tables> Queues for Port<D> {
     async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
         check::name(queue)?;
         check::keys([key.to_owned()].iter())?;
-        self.tables.entry(queue, key).await
+        Ok(self.tables.entry(queue, key).await?.map(|known| known.kept.entry(&known.calls)))
     }
 
     async fn list(
@@ -185,7 +185,24 @@ impl<D: Tables> Queues for Port<D> {
         check::name(queue)?;
         let limit = check::limit(limit)?;
         let Some(header) = self.tables.peek(queue).await? else { return Ok(Vec::new()) };
-        self.tables.list(&header, list, after, limit).await
+        let calls = header.calls();
+        let kept = match list {
+            List::Running => self.tables.running(calls.ages()).await?,
+            // What runs is still in line: so many may have to be left out.
+            List::Waiting => self.tables.list(&header, list, after, limit + calls.len() as i64).await?,
+            _ => self.tables.list(&header, list, after, limit).await?,
+        };
+        let mut entries: Vec<Entry> = kept.into_iter().map(|kept| kept.entry(&calls)).collect();
+        match list {
+            List::Running => {
+                entries.retain(|entry| after.is_none_or(|after| entry.cursor.order > after.order));
+                entries.sort_unstable_by_key(|entry| entry.cursor.order);
+            }
+            List::Waiting => entries.retain(|entry| entry.place == Place::Waiting),
+            _ => {}
+        }
+        entries.truncate(usize::try_from(limit).unwrap_or(0));
+        Ok(entries)
     }
 
     async fn status(&self, queue: &str, rules: &Rules) -> Result<Status, Error> {

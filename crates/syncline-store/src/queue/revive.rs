@@ -44,7 +44,8 @@ impl Work for Remove {
 
     async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
         let mut header = table.open().await?;
-        let found = table.find(&self.0).await?;
+        let mut found = table.find(&self.0).await?;
+        header.calls().mark(&mut found);
         for row in &found {
             header.count(row, -1);
         }

@@ -8,8 +8,13 @@
 //! then has one index to find it by and cannot choose another: what it guesses of a table that fills and empties within
 //! minutes is often wrong.
 //!
+//! **Running.** Which keys run is said by the pace alone, which names the age of each call's key: beginning a run writes no row.
+//! [`Calls::mark`] tells rows that were read.
+//!
 //! `front`, `oldest`, `trimmed` and `next_due` are bounds, not values: nothing lies beyond them, but the first may lie
 //! further in. They save a search the entries of rows that are gone and that the database has not cleared away yet.
+
+use std::collections::HashMap;
 
 use sqlx::{ColumnIndex, Decode, FromRow, Type};
 use syncline_core::queue::{Counts, Place, Settled};
@@ -61,7 +66,9 @@ pub(crate) struct Row {
     pub(crate) at: At,
     pub(crate) rank: i64,
     pub(crate) since: i64,
+    /// The call under way, once [`Calls::mark`] has looked.
     pub(crate) call: Option<i64>,
+    /// Runs begun, the one under way included.
     pub(crate) attempts: i32,
     pub(crate) priority: bool,
     pub(crate) again: bool,
@@ -72,6 +79,37 @@ pub(crate) struct Row {
 pub(crate) struct Retry {
     pub(crate) due: i64,
     pub(crate) row: Row,
+}
+
+/// A key with all that is kept of it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    row: Row,
+    due: i64,
+    reason: Option<String>,
+    result: Option<String>,
+    changed_at: i64,
+}
+
+/// The same, and the calls that were under way then.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) kept: Kept,
+    pub(crate) calls: Calls,
+}
+
+/// The calls under way, by the ages of their keys.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(HashMap<i64, i64>);
+
+/// A run that brought a result.
+#[derive(Debug)]
+pub(crate) struct Success {
+    /// The key's age, by which its row is found.
+    pub(crate) since: i64,
+    /// Its order among the results.
+    pub(crate) rank: i64,
+    pub(crate) result: String,
 }
 
 /// A key that leaves the line, or comes back to it after a run.
@@ -98,6 +136,18 @@ impl Header {
             self.tail = i64::from(self.id) << NUMBERS_BITS;
             (self.front, self.oldest, self.trimmed) = (self.tail, self.tail, self.tail);
         }
+    }
+
+    /// Nobody knows any more which keys run: they wait, and nothing is known of where the first that waits is.
+    pub(crate) fn forget_calls(&mut self) {
+        self.waiting += std::mem::take(&mut self.running);
+        let lowest = (i64::from(self.id) << NUMBERS_BITS) - (1 << (NUMBERS_BITS - 1));
+        (self.front, self.oldest) = (self.front.min(lowest), self.oldest.min(lowest));
+    }
+
+    /// The calls under way.
+    pub(crate) fn calls(&self) -> Calls {
+        Calls::read(&self.pace)
     }
 
     /// The next rank or age behind all others.
@@ -176,9 +226,20 @@ impl Row {
         (self.at, self.rank, self.since, self.call, self.again) = (At::Line, rank, since, None, false);
     }
 
+    /// It runs: a call that is not among those that are marked any more.
+    pub(crate) fn begin(&mut self, call: u64) {
+        self.call = Some(i64::try_from(call).unwrap_or(i64::MAX));
+        self.attempts += 1;
+    }
+
     /// Forgets what it has been through.
     pub(crate) fn start_over(&mut self) {
         (self.attempts, self.priority) = (0, false);
+    }
+
+    /// Runs that are over: what is stored.
+    pub(crate) fn attempts_before(&self) -> i32 {
+        self.attempts - i32::from(self.call.is_some())
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -203,9 +264,60 @@ impl At {
     }
 }
 
-/// The ages of the keys that calls are under way for.
-pub(crate) fn ages_of_running(header: &Header) -> Vec<i64> {
-    pace::decode(&header.pace).map(|(_, ages)| ages).unwrap_or_default()
+impl Calls {
+    /// The calls that a pace, as it is stored, tells of; none if it cannot be read.
+    pub(crate) fn read(pace: &str) -> Self {
+        let Some((pace, ages)) = pace::decode(pace) else { return Self::default() };
+        let ids = pace.calls.iter().map(|call| i64::try_from(call.id).unwrap_or(i64::MAX));
+        Self(ages.into_iter().zip(ids).collect())
+    }
+
+    pub(crate) fn ages(&self) -> Vec<i64> {
+        self.0.keys().copied().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells rows which of them run.
+    pub(crate) fn mark<'r>(&self, rows: impl IntoIterator<Item = &'r mut Row>) {
+        for row in rows.into_iter().filter(|row| row.at == At::Line) {
+            row.call = self.0.get(&row.since).copied();
+            row.attempts += i32::from(row.call.is_some());
+        }
+    }
+}
+
+impl Kept {
+    /// What others may know of it, given the calls under way at the moment it was read.
+    pub(crate) fn entry(mut self, calls: &Calls) -> Entry {
+        calls.mark([&mut self.row]);
+        let Row { key, at, rank, call, attempts, priority, again, .. } = self.row;
+        let why = || self.reason.clone().unwrap_or_default().into_boxed_str();
+        let place = match at {
+            At::Line if call.is_some() => Place::Running { again },
+            At::Line => Place::Waiting,
+            At::Retrying => Place::Retrying { due: timestamp(self.due) },
+            At::Done => Place::Done(self.result.unwrap_or_default()),
+            At::Failed => Place::Failed(why()),
+            At::Dead => Place::Dead(why()),
+        };
+        let order = match at {
+            At::Line => call.unwrap_or(rank),
+            At::Retrying => self.due,
+            _ => rank,
+        };
+        Entry {
+            key,
+            place,
+            attempts: u32::try_from(attempts).unwrap_or(0),
+            priority,
+            reason: self.reason,
+            changed_at: timestamp(self.changed_at),
+            cursor: Cursor { order, rank },
+        }
+    }
 }
 
 pub(crate) fn timestamp(ms: i64) -> Timestamp {
@@ -240,8 +352,6 @@ macro_rules! row_columns {
             $of,
             "since, ",
             $of,
-            "call, ",
-            $of,
             "attempts, ",
             $of,
             "priority, ",
@@ -250,10 +360,10 @@ macro_rules! row_columns {
         )
     };
 }
-/// The columns that [`Entry`] reads.
+/// The columns that [`Kept`] reads.
 macro_rules! entry_columns {
     () => {
-        "key, place, rank, since, call, attempts, priority, again, due, reason, result, changed_at"
+        "key, place, rank, since, attempts, priority, again, due, reason, result, changed_at"
     };
 }
 pub(crate) use {entry_columns, header_columns, row_columns};
@@ -299,7 +409,6 @@ where
     i32: Decode<'r, R::Database> + Type<R::Database>,
     i64: Decode<'r, R::Database> + Type<R::Database>,
     bool: Decode<'r, R::Database> + Type<R::Database>,
-    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
     String: Decode<'r, R::Database> + Type<R::Database>,
 {
     fn from_row(row: &'r R) -> sqlx::Result<Self> {
@@ -309,10 +418,10 @@ where
             at: At::from_number(row.try_get(1)?)?,
             rank: row.try_get(2)?,
             since: row.try_get(3)?,
-            call: row.try_get(4)?,
-            attempts: row.try_get(5)?,
-            priority: row.try_get(6)?,
-            again: row.try_get(7)?,
+            call: None,
+            attempts: row.try_get(4)?,
+            priority: row.try_get(5)?,
+            again: row.try_get(6)?,
         })
     }
 }
@@ -325,11 +434,11 @@ where
     Row: FromRow<'r, R>,
 {
     fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        Ok(Self { due: row.try_get(8)?, row: Row::from_row(row)? })
+        Ok(Self { due: row.try_get(7)?, row: Row::from_row(row)? })
     }
 }
 
-impl<'r, R> FromRow<'r, R> for Entry
+impl<'r, R> FromRow<'r, R> for Kept
 where
     R: sqlx::Row,
     usize: ColumnIndex<R>,
@@ -342,31 +451,24 @@ where
     Option<String>: Decode<'r, R::Database> + Type<R::Database>,
 {
     fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        let Row { key, at, rank, call, attempts, priority, again, .. } = Row::from_row(row)?;
-        let due: i64 = row.try_get::<Option<i64>, _>(8)?.unwrap_or(0);
-        let reason: Option<String> = row.try_get(9)?;
-        let why = || reason.clone().unwrap_or_default().into_boxed_str();
-        let place = match at {
-            At::Line if call.is_some() => Place::Running { again },
-            At::Line => Place::Waiting,
-            At::Retrying => Place::Retrying { due: timestamp(due) },
-            At::Done => Place::Done(row.try_get::<Option<String>, _>(10)?.unwrap_or_default()),
-            At::Failed => Place::Failed(why()),
-            At::Dead => Place::Dead(why()),
-        };
-        let order = match at {
-            At::Line => call.unwrap_or(rank),
-            At::Retrying => due,
-            _ => rank,
-        };
         Ok(Self {
-            key,
-            place,
-            attempts: u32::try_from(attempts).unwrap_or(0),
-            priority,
-            reason,
-            changed_at: timestamp(row.try_get(11)?),
-            cursor: Cursor { order, rank },
+            row: Row::from_row(row)?,
+            due: row.try_get::<Option<i64>, _>(7)?.unwrap_or(0),
+            reason: row.try_get(8)?,
+            result: row.try_get(9)?,
+            changed_at: row.try_get(10)?,
         })
+    }
+}
+
+impl<'r, R> FromRow<'r, R> for Known
+where
+    R: sqlx::Row,
+    usize: ColumnIndex<R>,
+    String: Decode<'r, R::Database> + Type<R::Database>,
+    Kept: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Ok(Self { kept: Kept::from_row(row)?, calls: Calls::read(&row.try_get::<String, _>(11)?) })
     }
 }

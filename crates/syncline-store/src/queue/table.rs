@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use super::desk::Desk;
-use super::row::{Header, Leaver, Retry, Row};
-use super::{Cursor, Entry, List};
+use super::row::{Header, Kept, Known, Leaver, Retry, Row, Success};
+use super::{Cursor, List};
 use crate::Error;
 
 /// One change of one queue, made in one transaction.
@@ -24,17 +24,20 @@ pub(crate) trait Tables: Clone + Send + Sync + 'static {
     /// The header as it is now; nobody is kept from changing it.
     fn peek(&self, queue: &str) -> impl Future<Output = Result<Option<Header>, Error>> + Send;
 
-    /// All of one key's row.
-    fn entry(&self, queue: &str, key: &str) -> impl Future<Output = Result<Option<Entry>, Error>> + Send;
+    /// All of one key's row, and the calls under way when it was read.
+    fn entry(&self, queue: &str, key: &str) -> impl Future<Output = Result<Option<Known>, Error>> + Send;
 
-    /// Rows of one list.
+    /// The rows of these ages in line, in no order.
+    fn running(&self, ages: Vec<i64>) -> impl Future<Output = Result<Vec<Kept>, Error>> + Send;
+
+    /// Rows of one list; of what waits, what runs is among them.
     fn list(
         &self,
         header: &Header,
         list: List,
         after: Option<Cursor>,
         limit: i64,
-    ) -> impl Future<Output = Result<Vec<Entry>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Kept>, Error>> + Send;
 
     /// The names of all queues.
     fn names(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
@@ -65,11 +68,11 @@ pub(crate) trait Table: Send {
     /// The rows of these keys, as far as there are any, in no order.
     fn find(&mut self, keys: &[String]) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
-    /// The first that wait, by rank. None has a rank below `from`.
+    /// The first in line, by rank; what runs may be among them. None that waits has a rank below `from`.
     fn line(&mut self, from: i64, limit: usize)
     -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
-    /// Those that wait longest, by age. None has an age below `from`, nor above `to`.
+    /// Those in line longest, by age; what runs may be among them. None that waits has an age below `from`, nor above `to`.
     fn ages(
         &mut self,
         from: i64,
@@ -80,8 +83,8 @@ pub(crate) trait Table: Send {
     /// The rows in line of these ages, in no order.
     fn aged(&mut self, ages: &[i64]) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
-    /// Every row in line that has a call, by call. Looks at the whole line.
-    fn running(&mut self) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
+    /// Forgets that keys in line were asked for again. Looks at the whole line.
+    fn forget_again(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// The first retries, by due time.
     fn retries(&mut self, limit: usize) -> impl Future<Output = Result<Vec<Retry>, Self::Error>> + Send;
@@ -92,8 +95,11 @@ pub(crate) trait Table: Send {
     /// Inserts rows that are in line, or replaces them by their keys.
     fn put(&mut self, rows: &[Row]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Begins runs: each of these ages gets its call and one attempt more.
-    fn start(&mut self, calls: &[(i64, i64)]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    /// Keeps the results of runs whose keys are in line and were not asked for again; tells ages and keys of those.
+    fn succeed(
+        &mut self,
+        successes: &[Success],
+    ) -> impl Future<Output = Result<Vec<(i64, String)>, Self::Error>> + Send;
 
     /// Replaces rows in line, found by their ages.
     fn replace(&mut self, leavers: &[Leaver]) -> impl Future<Output = Result<(), Self::Error>> + Send;

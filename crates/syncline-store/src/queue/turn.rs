@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
-use syncline_core::queue::{Answer, Limits, Pacer, Permit, Wait, Why};
+use syncline_core::queue::{Answer, Limits, Pacer, Permit, Settled, Wait, Why};
 use syncline_core::time::Timestamp;
 
 use super::desk::ProcessClock;
 use super::enqueue::make_room;
-use super::row::{Header, Row};
+use super::row::{Header, Row, Success};
 use super::table::{Table, Work};
 use super::{Claimed, Ended, Run, Status, leave, order, pace};
 
@@ -30,6 +30,9 @@ pub(crate) struct Turn<'a, T: Table> {
     /// Whether there is something to write.
     touched: bool,
 }
+
+/// A call that is over, the age of its key, and what it brought.
+type End = (u64, i64, Answer<String>);
 
 /// Takes up to `max` keys.
 pub(crate) struct Claim {
@@ -187,18 +190,14 @@ impl<'a, T: Table> Turn<'a, T> {
         Ok(turn)
     }
 
-    /// Nobody knows which calls are under way: what they were for is first in line again, and whatever they may still
-    /// bring is dropped.
+    /// Nobody knows which calls are under way: what they were for waits where it was, in front, and whatever they may
+    /// still bring is dropped.
     async fn recover(&mut self) -> Result<(), T::Error> {
-        let mut rows = self.table.running().await?;
-        tracing::warn!(running = rows.len(), "the pace of a queue could not be read: one interval of rest");
-        for row in &rows {
-            self.header.count(row, -1);
-        }
-        self.put_first(rows.iter_mut());
-        self.table.put(&rows).await?;
+        let running = self.header.running;
+        tracing::warn!(running, "the pace of a queue could not be read: one interval of rest");
+        self.header.forget_calls();
         self.touched = true;
-        Ok(())
+        self.table.forget_again().await
     }
 
     /// Gives up the calls that nothing was heard of.
@@ -252,10 +251,10 @@ impl<'a, T: Table> Turn<'a, T> {
             return Ok(Vec::new());
         }
         self.touched = true;
-        let rows = order::next(self.table, &mut self.header, &self.limits, permits.len()).await?;
-        let (mut calls, mut runs) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        let running = self.ages.values().copied().collect();
+        let rows = order::next(self.table, &mut self.header, &self.limits, &running, permits.len()).await?;
+        let mut runs = Vec::with_capacity(rows.len());
         for (row, permit) in rows.into_iter().zip(permits) {
-            calls.push((row.since, i64::try_from(permit.call).expect("versions are small")));
             self.ages.insert(permit.call, row.since);
             runs.push(Run {
                 key: row.key,
@@ -270,20 +269,28 @@ impl<'a, T: Table> Turn<'a, T> {
         if self.header.waiting == 0 {
             (self.header.front, self.header.oldest) = (self.header.tail, self.header.tail);
         }
-        self.table.start(&calls).await?;
         Ok(runs)
     }
 
     /// What becomes of keys whose calls ended. Only rows are changed: the pacer knows already.
     async fn finish(&mut self, answers: Vec<(u64, Answer<String>)>) -> Result<Vec<Ended>, T::Error> {
-        let ages: Vec<i64> = answers.iter().filter_map(|(call, _)| self.ages.remove(call)).collect();
-        let rows = if ages.is_empty() { Vec::new() } else { self.table.aged(&ages).await? };
-        let with_call = |row: Row| Some((u64::try_from(row.call?).ok()?, row));
-        let mut rows: HashMap<u64, Row> = rows.into_iter().filter_map(with_call).collect();
+        let ages = &mut self.ages;
+        let ends: Vec<End> = answers
+            .into_iter()
+            .filter_map(|(call, answer)| Some((call, ages.remove(&call)?, answer)))
+            .collect();
+        let (mut ended, rest) = self.succeed(ends).await?;
+        if rest.is_empty() {
+            return Ok(ended);
+        }
+        let ages: Vec<i64> = rest.iter().map(|(_, age, _)| *age).collect();
+        let rows = self.table.aged(&ages).await?;
+        let mut rows: HashMap<i64, Row> = rows.into_iter().map(|row| (row.since, row)).collect();
         let (settings, now) = (*self.pacer.settings(), self.header.now());
-        let (mut leavers, mut ended) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-        for (call, answer) in answers {
-            let Some(row) = rows.remove(&call) else { continue };
+        let mut leavers = Vec::with_capacity(rows.len());
+        for (call, age, answer) in rest {
+            let Some(mut row) = rows.remove(&age) else { continue };
+            row.begin(call);
             let attempt = u32::try_from(row.attempts).unwrap_or(0);
             let reason = leave::reason(&answer);
             let outcome = settings.judge(answer, attempt, now, rand::random());
@@ -291,17 +298,42 @@ impl<'a, T: Table> Turn<'a, T> {
             ended.push(Ended { call, key: leaver.row.key.clone(), settled: leaver.settled });
             leavers.push(leaver);
         }
+        ended.sort_unstable_by_key(|ended| ended.call);
         self.touched |= !leavers.is_empty();
         leave::replace(self.table, &mut self.header, &self.limits, leavers).await?;
         Ok(ended)
     }
 
-    fn put_first<'r>(&mut self, rows: impl ExactSizeIterator<Item = &'r mut Row>) {
-        let start = self.header.take_front(rows.len());
-        for (row, rank) in rows.zip(start..) {
-            row.wait(rank, self.header.take_tail());
-            self.header.count(row, 1);
+    /// Keeps results without a look at the rows first, where all have brought one, as most do. Returns what else there is:
+    /// the answers where not all have, and those for keys that are to run again or are gone.
+    async fn succeed(&mut self, ends: Vec<End>) -> Result<(Vec<Ended>, Vec<End>), T::Error> {
+        // Otherwise the order of results and failures among each other would not be that of their calls.
+        if ends.is_empty() || !ends.iter().all(|(_, _, answer)| matches!(answer, Answer::Done(_))) {
+            return Ok((Vec::new(), ends));
         }
+        let (mut calls, mut successes) = (HashMap::with_capacity(ends.len()), Vec::with_capacity(ends.len()));
+        for (call, since, answer) in ends {
+            if let Answer::Done(result) = answer {
+                calls.insert(since, call);
+                successes.push(Success { since, rank: self.header.take_tail(), result });
+            }
+        }
+        let mut ended = Vec::with_capacity(successes.len());
+        for (since, key) in self.table.succeed(&successes).await? {
+            let call = calls.remove(&since).expect("only what was asked for is told");
+            ended.push(Ended { call, key, settled: Settled::Done });
+        }
+        ended.sort_unstable_by_key(|ended| ended.call);
+        let kept = ended.len() as i64;
+        self.header.running -= kept;
+        self.header.done += kept;
+        self.header.done_total += kept;
+        self.touched |= kept > 0;
+        leave::trim(self.table, &mut self.header, &self.limits, ended.len()).await?;
+        let left = successes.into_iter().filter_map(|Success { since, result, .. }| {
+            calls.remove(&since).map(|call| (call, since, Answer::Done(result)))
+        });
+        Ok((ended, left.collect()))
     }
 
     /// Writes what has changed; `told` if others want to hear of it.

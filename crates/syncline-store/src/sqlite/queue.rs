@@ -15,11 +15,11 @@ use crate::Error;
 use crate::clock::SteadyClock;
 use crate::queue::desk::Desk;
 use crate::queue::row::{
-    At, Header, Leaver, Retry, Row, ages_of_running, entry_columns, header_columns, row_columns,
+    At, Header, Kept, Known, Leaver, Retry, Row, Success, entry_columns, header_columns, row_columns,
 };
-use crate::queue::sql::{AGES, DEAD, ENTRY, LINE, RETRIES, RUNNING, SAVE, TRIM};
+use crate::queue::sql::{AGES, DEAD, ENTRY, FORGET_AGAIN, LINE, RETRIES, SAVE, TRIM};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
-use crate::queue::{Cursor, Entry, LIST_BYTES_MAX, List, QUEUES_MAX};
+use crate::queue::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
 
 const OPEN: &str = concat!("SELECT ", header_columns!(), ", $2 AS now_ms FROM queues WHERE name = $1");
 const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
@@ -40,17 +40,17 @@ const AGED: &str = concat!(
 );
 
 const PUT: &str = "INSERT INTO queue_keys \
-     (queue_id, key, place, rank, since, call, attempts, priority, again, changed_at) \
-     SELECT $1, value ->> 0, 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, $3 \
+     (queue_id, key, place, rank, since, attempts, priority, again, changed_at) \
+     SELECT $1, value ->> 0, 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, $3 \
      FROM json_each($2) WHERE true \
      ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
-     call = excluded.call, attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
+     attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
      due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
-const START: &str = "UPDATE queue_keys SET call = begun.call, attempts = attempts + 1, changed_at = $2 \
-     FROM (SELECT value ->> 0 AS since, value ->> 1 AS call FROM json_each($1)) AS begun \
-     WHERE place = 0 AND queue_keys.since = begun.since";
+const SUCCEED: &str = "UPDATE queue_keys SET place = 2, rank = done.value ->> 1, attempts = attempts + 1, \
+     result = done.value ->> 2, changed_at = $2 FROM json_each($1) AS done \
+     WHERE place = 0 AND since = done.value ->> 0 AND NOT again RETURNING since, key";
 const REPLACE: &str = "UPDATE queue_keys SET place = left.value ->> 1, rank = left.value ->> 2, \
-     since = left.value ->> 3, call = NULL, attempts = left.value ->> 4, priority = left.value ->> 5, again = 0, \
+     since = left.value ->> 3, attempts = left.value ->> 4, priority = left.value ->> 5, again = 0, \
      due = left.value ->> 6, reason = left.value ->> 7, result = left.value ->> 8, changed_at = $2 \
      FROM json_each($1) AS left WHERE place = 0 AND since = left.value ->> 0";
 const DELETE: &str =
@@ -66,9 +66,6 @@ const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
     ($which:literal, $order:literal) => {
-        list!("queue_keys", $which, $order)
-    };
-    ($from:literal, $which:literal, $order:literal) => {
         concat!(
             "SELECT ",
             entry_columns!(),
@@ -76,9 +73,7 @@ macro_rules! list {
             $order,
             " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
             $order,
-            ") AS number FROM (SELECT found.* FROM ",
-            $from,
-            " AS found WHERE queue_id = $1 AND ",
+            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
             $which,
             " ORDER BY ",
             $order,
@@ -87,12 +82,12 @@ macro_rules! list {
         )
     };
 }
-const LIST_RUNNING: &str = list!(
-    "json_each($5) AS asked CROSS JOIN queue_keys",
-    "place = 0 AND since = asked.value AND call > $4",
-    "call"
+const LIST_RUNNING: &str = concat!(
+    "SELECT ",
+    entry_columns!(),
+    " FROM queue_keys WHERE place = 0 AND since IN (SELECT value FROM json_each($1))"
 );
-const LIST_WAITING: &str = list!("place = 0 AND call IS NULL AND rank > $4", "rank");
+const LIST_WAITING: &str = list!("place = 0 AND rank > $4", "rank");
 const LIST_RETRYING: &str = list!("due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
 const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
 
@@ -124,9 +119,14 @@ impl Tables for SqliteQueues {
         self.engine.read(|connection| Box::pin(open.fetch_optional(connection))).await
     }
 
-    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
+    async fn entry(&self, queue: &str, key: &str) -> Result<Option<Known>, Error> {
         let entry = sqlx::query_as(ENTRY).bind(queue.to_owned()).bind(key.to_owned());
         self.engine.read(|connection| Box::pin(entry.fetch_optional(connection))).await
+    }
+
+    async fn running(&self, ages: Vec<i64>) -> Result<Vec<Kept>, Error> {
+        let running = sqlx::query_as(LIST_RUNNING).bind(json(&ages));
+        self.engine.read(|connection| Box::pin(running.fetch_all(connection))).await
     }
 
     async fn list(
@@ -135,14 +135,13 @@ impl Tables for SqliteQueues {
         list: List,
         after: Option<Cursor>,
         limit: i64,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<Kept>, Error> {
         let from = after.map_or(i64::MIN, |after| after.order);
         let before = after.map_or(i64::MAX, |after| after.order);
         let query = |sql| sqlx::query_as(sql).bind(header.id).bind(limit).bind(LIST_BYTES_MAX as i64);
         let ended = |at: At| query(LIST_ENDED).bind(before).bind(at.number());
         let query = match list {
-            List::Running => query(LIST_RUNNING).bind(from).bind(json(&ages_of_running(header))),
-            List::Waiting => query(LIST_WAITING).bind(from),
+            List::Running | List::Waiting => query(LIST_WAITING).bind(from),
             List::Retrying => {
                 query(LIST_RETRYING).bind(from).bind(after.map_or(i64::MIN, |after| after.rank))
             }
@@ -243,8 +242,8 @@ impl Table for Rows<'_> {
         sqlx::query_as(AGED).bind(json(ages)).fetch_all(&mut *self.connection).await
     }
 
-    async fn running(&mut self) -> sqlx::Result<Vec<Row>> {
-        sqlx::query_as(RUNNING).bind(self.id).fetch_all(&mut *self.connection).await
+    async fn forget_again(&mut self) -> sqlx::Result<()> {
+        sqlx::query(FORGET_AGAIN).bind(self.id).execute(&mut *self.connection).await.map(drop)
     }
 
     async fn retries(&mut self, limit: usize) -> sqlx::Result<Vec<Retry>> {
@@ -258,15 +257,17 @@ impl Table for Rows<'_> {
     async fn put(&mut self, rows: &[Row]) -> sqlx::Result<()> {
         let rows: Vec<_> = rows
             .iter()
-            .map(|row| (&row.key, row.rank, row.since, row.call, row.attempts, row.priority, row.again))
+            .map(|row| (&row.key, row.rank, row.since, row.attempts_before(), row.priority, row.again))
             .collect();
         let put = sqlx::query(PUT).bind(self.id).bind(json(&rows)).bind(self.now_ms);
         put.execute(&mut *self.connection).await.map(drop)
     }
 
-    async fn start(&mut self, calls: &[(i64, i64)]) -> sqlx::Result<()> {
-        let start = sqlx::query(START).bind(json(calls)).bind(self.now_ms);
-        start.execute(&mut *self.connection).await.map(drop)
+    async fn succeed(&mut self, successes: &[Success]) -> sqlx::Result<Vec<(i64, String)>> {
+        let rows: Vec<_> =
+            successes.iter().map(|success| (success.since, success.rank, &success.result)).collect();
+        let succeed = sqlx::query_as(SUCCEED).bind(json(&rows)).bind(self.now_ms);
+        succeed.fetch_all(&mut *self.connection).await
     }
 
     async fn replace(&mut self, leavers: &[Leaver]) -> sqlx::Result<()> {

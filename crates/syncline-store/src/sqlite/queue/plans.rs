@@ -24,7 +24,7 @@ async fn qu_05_every_statement_searches_an_index_and_none_sorts_the_table() {
         (ENTRY, by_key),
         (DELETE, "USING COVERING INDEX sqlite_autoindex_queue_keys_1 (queue_id=? AND key=?)"),
         (AGED, by_age),
-        (START, by_age),
+        (SUCCEED, by_age),
         (REPLACE, by_age),
         (LIST_RUNNING, by_age),
         (LINE, by_rank),
