@@ -77,7 +77,11 @@ fn check(text: &str) -> Result<(), Refused> {
         return Err(Refused::TooLong { bytes: text.len() });
     }
     let rest = after_scheme(text).ok_or(Refused::Scheme)?;
-    if let Some((at, character)) = text.char_indices().find(|(_, character)| !may_stand_in_url(*character)) {
+    // A page remembers tens of thousands of these, hardly one of which is not plain; the others are looked at again.
+    if !text.bytes().all(|byte| PLAIN[usize::from(byte)])
+        && let Some((at, character)) =
+            text.char_indices().find(|(_, character)| !may_stand_in_url(*character))
+    {
         return Err(Refused::Character { character, at });
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -89,6 +93,17 @@ fn check(text: &str) -> Result<(), Refused> {
     }
     Ok(())
 }
+
+/// The bytes that are a character by themselves and may stand in a URL.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = b'!';
+    while byte <= b'~' {
+        plain[byte as usize] = !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'`');
+        byte += 1;
+    }
+    plain
+};
 
 fn after_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_once("://")?;
@@ -161,6 +176,9 @@ mod tests {
             ("https://example.net/a\u{0}", Refused::Character { character: '\u{0}', at: 21 }),
         ] {
             assert_eq!(CoverUrl::parse(bad), Err(reason), "{bad:?}");
+        }
+        for byte in 0..128_u8 {
+            assert_eq!(PLAIN[usize::from(byte)], may_stand_in_url(char::from(byte)), "{byte}");
         }
         let long = format!("https://example.net/{}", "a".repeat(URL_MAX_BYTES));
         assert_eq!(CoverUrl::parse(long), Err(Refused::TooLong { bytes: URL_MAX_BYTES + 20 }));

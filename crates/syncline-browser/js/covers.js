@@ -15,13 +15,14 @@ import { wasmModule } from "./wasm.js";
 
 export { SynclineError };
 
-export const { init, initSync, version } = wasmModule({
+const rules = wasmModule({
   instantiate,
   instantiateSync,
   version: rulesVersion,
   // Written out like this, bundlers find the file and ship it.
   address: () => new URL("./syncline_covers_bg.wasm", import.meta.url),
 });
+export const { init, initSync, version } = rules;
 
 // Writes wait for a quiet moment, but no longer than this.
 const QUIET_WITHIN_MS = 1_000;
@@ -29,6 +30,8 @@ const QUIET_WITHIN_MS = 1_000;
 const UNWRITTEN_MAX = 4_096;
 // What other tabs write is taken up at most this often.
 const RELOAD_EVERY_MS = 1_000;
+
+const encoder = new TextEncoder();
 
 export async function openCoverCache(options = {}) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
@@ -41,6 +44,12 @@ export async function openCoverCache(options = {}) {
 class CoverCache {
   #rules = new Rules();
   #prefix = this.#rules.keyPrefix;
+  // Where texts go on their way to the rules. The memory moves when it grows, the places in it do not.
+  #isbnAt = this.#rules.isbnAt;
+  #urlAt = this.#rules.urlAt;
+  #urlEnd = this.#rules.urlEnd;
+  #isbn = new Uint8Array(0);
+  #url = this.#isbn;
   #storage;
   #onError;
   // What was set or deleted since the last write: `undefined` for deleted.
@@ -79,7 +88,7 @@ class CoverCache {
 
   set(isbn, url) {
     this.#refresh();
-    const told = this.#rules.set(`${isbn}`, `${url}`);
+    const told = this.#set(`${isbn}`, `${url}`);
     if (told === Told.NoIsbn) throw invalid(`${JSON.stringify(isbn)} is not an ISBN`);
     if (told === Told.NoCover) throw invalid(`${JSON.stringify(url)} is not an http or https URL that can be a cover`);
     this.#changed(isbn, url);
@@ -147,8 +156,21 @@ class CoverCache {
     this.#load();
     for (const [isbn, url] of this.#unwritten) {
       if (url === undefined) this.#rules.delete(isbn);
-      else this.#rules.set(isbn, url);
+      else this.#set(isbn, url);
     }
+  }
+
+  // The texts are written where the rules read them: passing them as texts would cost more than all else.
+  #set(isbn, url) {
+    if (this.#isbn.length === 0) {
+      const { buffer } = rules.heap();
+      this.#isbn = new Uint8Array(buffer, this.#isbnAt, this.#urlAt - this.#isbnAt);
+      this.#url = new Uint8Array(buffer, this.#urlAt, this.#urlEnd - this.#urlAt);
+    }
+    const isbnIn = encoder.encodeInto(isbn, this.#isbn);
+    if (isbnIn.read < isbn.length) return Told.NoIsbn;
+    const urlIn = encoder.encodeInto(url, this.#url);
+    return urlIn.read < url.length ? Told.NoCover : this.#rules.set(isbnIn.written, urlIn.written);
   }
 
   // Without a storage nobody else can change anything, and there is nothing to remember.

@@ -3,9 +3,12 @@
 //! What to keep, what to drop and how small it can be written is decided there; reading and writing localStorage is
 //! done in `js/covers.js`. Every method is total: a text that is no ISBN has no cover.
 
-use syncline_books::cover::{CoverUrl, Write};
+use syncline_books::cover::{URL_MAX_BYTES, Write};
 use syncline_books::{Isbn13, cover};
 use wasm_bindgen::prelude::wasm_bindgen;
+
+/// Room for an ISBN with all that people put around it.
+const ISBN_MAX_BYTES: usize = 256;
 
 /// Covers by ISBN, never more than 2 MiB.
 #[wasm_bindgen]
@@ -15,6 +18,9 @@ pub struct CoverCache {
     /// On their way from or to localStorage. One text after the other: lists of texts would cost every page the code
     /// that carries them.
     items: Vec<(String, String)>,
+    /// Where JavaScript writes an ISBN and a URL for [`set`](CoverCache::set): two texts that are passed cost more than what
+    /// is done with them. It never moves.
+    texts: Box<[u8]>,
 }
 
 /// What became of a cover. Reasons in words would cost every page the tables that print any character.
@@ -35,7 +41,8 @@ impl CoverCache {
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new() -> Self {
-        Self { covers: cover::CoverCache::new(), items: Vec::new() }
+        let texts = vec![0; ISBN_MAX_BYTES + URL_MAX_BYTES].into();
+        Self { covers: cover::CoverCache::new(), items: Vec::new(), texts }
     }
 
     /// An item of localStorage for [`load`](Self::load), or what [`flush`](Self::flush) has to write.
@@ -62,12 +69,35 @@ impl CoverCache {
         Some(self.covers.get(Isbn13::parse(isbn).ok()?)?.as_str().to_owned())
     }
 
-    /// Remembers a cover as the newest, if both are what they should be.
-    pub fn set(&mut self, isbn: &str, url: String) -> Told {
-        let Ok(isbn) = Isbn13::parse(isbn) else { return Told::NoIsbn };
-        let Ok(url) = CoverUrl::parse(url) else { return Told::NoCover };
-        self.covers.insert(isbn, &url);
-        Told::Stored
+    /// Where the ISBN of the next [`set`](Self::set) goes.
+    #[wasm_bindgen(getter, js_name = isbnAt)]
+    #[must_use]
+    pub fn isbn_at(&self) -> usize {
+        self.texts.as_ptr().addr()
+    }
+
+    /// Where its URL goes, which is also where the room for the ISBN ends.
+    #[wasm_bindgen(getter, js_name = urlAt)]
+    #[must_use]
+    pub fn url_at(&self) -> usize {
+        self.isbn_at() + ISBN_MAX_BYTES
+    }
+
+    /// Where the room for the URL ends.
+    #[wasm_bindgen(getter, js_name = urlEnd)]
+    #[must_use]
+    pub fn url_end(&self) -> usize {
+        self.isbn_at() + self.texts.len()
+    }
+
+    /// Remembers a cover as the newest, if ISBN and URL, of so many bytes each, are what they should be.
+    pub fn set(&mut self, isbn_bytes: usize, url_bytes: usize) -> Told {
+        let (isbn, url) = self.texts.split_at(ISBN_MAX_BYTES);
+        let isbn = isbn.get(..isbn_bytes).and_then(|isbn| str::from_utf8(isbn).ok());
+        let Some(isbn) = isbn.and_then(|isbn| Isbn13::parse(isbn).ok()) else { return Told::NoIsbn };
+        let url = url.get(..url_bytes).and_then(|url| str::from_utf8(url).ok());
+        let stored = url.is_some_and(|url| self.covers.insert_text(isbn, url).is_ok());
+        if stored { Told::Stored } else { Told::NoCover }
     }
 
     /// Forgets a cover; false if it was not remembered.
@@ -130,6 +160,12 @@ impl Default for CoverCache {
 mod tests {
     use super::*;
 
+    fn set(cache: &mut CoverCache, isbn: &str, url: &str) -> Told {
+        cache.texts[..isbn.len()].copy_from_slice(isbn.as_bytes());
+        cache.texts[ISBN_MAX_BYTES..][..url.len()].copy_from_slice(url.as_bytes());
+        cache.set(isbn.len(), url.len())
+    }
+
     fn flushed(cache: &mut CoverCache) -> Vec<(String, String)> {
         (0..cache.flush()).map(|_| (cache.next_key(), cache.take_text())).collect()
     }
@@ -138,7 +174,7 @@ mod tests {
     fn bk_06_covers_survive_the_way_through_storage() {
         let mut cache = CoverCache::new();
         let url = "https://thumbnail.image.rakuten.co.jp/@0_mall/book/cabinet/7654/9784101010014.jpg";
-        assert_eq!(cache.set("978-4-10-101001-4", url.to_owned()), Told::Stored);
+        assert_eq!(set(&mut cache, "978-4-10-101001-4", url), Told::Stored);
         let items = flushed(&mut cache);
         assert!(items.len() == 1 && items[0].0.starts_with(&cache.key_prefix()), "{items:?}");
 
@@ -154,8 +190,9 @@ mod tests {
     #[test]
     fn bk_05_what_cannot_be_a_cover_is_refused() {
         let mut cache = CoverCache::new();
-        assert_eq!(cache.set("123", "https://example.com/a.jpg".to_owned()), Told::NoIsbn);
-        assert_eq!(cache.set("9784101010014", "javascript:alert(1)".to_owned()), Told::NoCover);
+        assert_eq!(set(&mut cache, "123", "https://example.com/a.jpg"), Told::NoIsbn);
+        assert_eq!(set(&mut cache, "9784101010014", "javascript:alert(1)"), Told::NoCover);
+        assert_eq!((cache.set(usize::MAX, 1), cache.set(13, usize::MAX)), (Told::NoIsbn, Told::NoCover));
         assert_eq!((cache.size(), cache.get("no isbn"), cache.delete("")), (0, None, false));
         cache.clear();
         assert_eq!((cache.flush(), cache.next_key(), cache.take_text()), (0, String::new(), String::new()));

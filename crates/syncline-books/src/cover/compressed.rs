@@ -54,7 +54,11 @@ impl<'a> Compressed<'a> {
     /// The shortest form of `url` for the book `isbn`.
     #[must_use]
     pub fn new(isbn: Isbn13, url: &'a CoverUrl) -> Self {
-        let url = url.as_str();
+        Self::of(isbn, url.as_str())
+    }
+
+    /// The same of a text that has been checked.
+    pub(super) fn of(isbn: Isbn13, url: &'a str) -> Self {
         ndl(isbn, url)
             .or_else(|| rakuten(isbn, url))
             .or_else(|| url.strip_prefix(GOOGLE).map(|rest| Self::Google { rest: rest.into() }))

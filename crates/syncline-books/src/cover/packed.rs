@@ -148,11 +148,18 @@ fn is_id_byte(byte: u8) -> bool {
 /// Numbers are written in base 75 with the characters `0` to `z`: five digits hold any ISBN.
 const BASE: u32 = 75;
 const ZERO: u8 = b'0';
+/// Digits that 32 bits have at most.
+const DIGITS_MAX: usize = 6;
 
 /// Appends `number` with exactly `digits` digits; what does not fit is cut off at the front.
 pub(super) fn write_number(out: &mut String, number: u32, digits: usize) {
-    let place = |at: usize| BASE.checked_pow(at as u32).map_or(0, |unit| number / unit % BASE);
-    out.extend((0..digits).rev().map(|at| char::from(ZERO + place(at) as u8)));
+    // From the last digit on, into more places than any number needs.
+    let (mut places, mut rest) = ([ZERO; DIGITS_MAX], number);
+    for place in places.iter_mut().rev() {
+        *place = ZERO + (rest % BASE) as u8;
+        rest /= BASE;
+    }
+    out.extend(places[DIGITS_MAX - digits..].iter().copied().map(char::from));
 }
 
 /// The number that `text` spells, if it does.
