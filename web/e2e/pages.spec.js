@@ -92,7 +92,7 @@ test("the theme is chosen by hand, survives a reload and goes back to the system
 });
 
 test("what is not in this version says so, and shows no figures", async ({ page }) => {
-  for (const path of ["/state", "/calls"]) {
+  for (const path of ["/state"]) {
     await open(page, path);
     await expect(page.locator("main")).toContainText("Not in this version yet");
     await expect(page.locator("main .figure, main table, main .facts")).toHaveCount(0);

@@ -3,6 +3,7 @@
 //! [`Config::load`] either answers with settings that all make sense or with every problem at once, each with its place
 //! ([`Problem`]). It opens nothing but the file itself: whether a port is free or a database answers shows at start.
 
+mod entities;
 mod jobs;
 mod print;
 mod problem;
@@ -13,6 +14,7 @@ pub(crate) mod settings;
 mod shelf;
 mod template;
 
+pub use entities::Entity;
 pub use jobs::{Call, Input, Job, Run};
 pub use problem::{Error, Place, Problem};
 pub(crate) use queues::FAILURE_ATTEMPTS;
@@ -66,6 +68,8 @@ pub struct Config {
     pub queues: Vec<Queue>,
     /// The bookshelf.
     pub shelf: Shelf,
+    /// Kinds of entities that are taken from elsewhere.
+    pub entities: Vec<Entity>,
     /// Recordings of calls.
     pub recordings: Recordings,
     /// Where the settings that have several sources came from.
@@ -209,6 +213,7 @@ impl Layers<'_> {
         let viewer = Viewer::read(&self.root.section("viewer"));
         let jobs = jobs::read(&self.root);
         let queues = queues::read(&self.root);
+        let entities = entities::read(&self.root);
         let shelf = shelf::read(&mut self);
         let recordings = recordings::read(&mut self, &data);
         self.root.finish();
@@ -226,6 +231,7 @@ impl Layers<'_> {
             jobs,
             queues,
             shelf,
+            entities,
             recordings,
             sources,
         }

@@ -51,6 +51,11 @@ impl Bus {
         }
     }
 
+    /// Whether anybody listens now.
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.sender.receiver_count() > 0
+    }
+
     /// Hears everything published from now on.
     pub fn listen(&self) -> broadcast::Receiver<Event> {
         self.sender.subscribe()

@@ -12,14 +12,17 @@ pub mod metrics;
 mod body;
 mod byte_range;
 mod door;
+mod entities;
 mod events;
 mod gallery;
 mod health;
+mod ingest;
 mod jobs;
 mod kv;
 mod locks;
 mod multipart;
 mod openapi;
+mod outbox;
 mod pages;
 mod queues;
 mod range;
@@ -29,6 +32,7 @@ mod viewer;
 
 pub use error::Error;
 pub(crate) use events::Streams;
+pub(crate) use outbox::OutboxView;
 pub(crate) use pages::Policies;
 pub use pages::has_browser_package;
 
@@ -105,6 +109,16 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(shelf::save_search))
         .routes(routes!(shelf::searches))
         .routes(routes!(shelf::collection, shelf::change_search, shelf::remove_search))
+        .routes(routes!(ingest::sync))
+        .routes(routes!(entities::kinds))
+        .routes(routes!(entities::list))
+        .routes(routes!(entities::read, entities::write))
+        .routes(routes!(entities::recordings))
+        .routes(routes!(outbox::status))
+        .routes(routes!(outbox::entries))
+        .routes(routes!(outbox::entry))
+        .routes(routes!(outbox::retry))
+        .routes(routes!(outbox::discard))
         .routes(routes!(recordings::ingest))
         .routes(routes!(recordings::play))
         .routes(routes!(kv::list))

@@ -9,6 +9,7 @@
 //! - [`lock`]: leases, with a line for those who wait
 //! - [`gallery`]: the pictures that the built-in job makes
 //! - [`demo`]: stand-ins for the book APIs, to try and to test
+//! - [`entity`]: what came from elsewhere, and settings that go there
 //! - [`recording`]: recordings of calls, received, kept and played
 //! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
 //! - [`shelf`]: the bookshelf: six queues, from a scanned ISBN to a book with its cover
@@ -21,6 +22,7 @@
 
 pub mod config;
 pub mod demo;
+pub mod entity;
 pub mod events;
 pub mod gallery;
 pub mod http;

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock;
 use crate::config::Config;
+use crate::entity::Entities;
 use crate::events::Bus;
 use crate::gallery::Gallery;
 use crate::http::auth::Auth;
@@ -124,6 +125,8 @@ pub struct Context {
     pub queues: Queues,
     /// The bookshelf, if this node has one.
     pub shelf: Option<Shelf>,
+    /// What came from elsewhere.
+    pub entities: Entities,
     /// Recordings of calls.
     pub recordings: Recordings,
     /// What happens.
@@ -173,6 +176,7 @@ impl Context {
             policies: http::Policies::new(&config.shelf.cover_origins()),
             scheduler: Scheduler::new(&config.jobs, &around),
             recordings: Recordings::new(&config.recordings, &registry),
+            entities: Entities::new(&config.entities, &store, &events, &registry),
             viewer,
             locks,
             gallery,
@@ -236,6 +240,7 @@ impl Node {
         let address = listener.local_addr().map_err(listening)?;
         let store = Store::open(config.database_url.expose()).await?;
         let context = Context::new(config, store, address);
+        context.entities.prepare().await?;
         let recordings = context.recordings.prepare().await;
         let path = context.config.recordings.dir.clone();
         recordings.map_err(|source| StartError::Recordings { path, source })?;
@@ -246,6 +251,7 @@ impl Node {
         let viewer_halt = halt.clone();
         workers.spawn(async move { viewer.run(viewer_halt).await });
         context.scheduler.start(&halt, &workers);
+        context.entities.start(&halt, &workers);
         let works = context.shelf.as_ref().map(Shelf::works).unwrap_or_default();
         context.queues.start(works, &context.config.queues, &halt, &workers);
         context.shelf.iter().for_each(|shelf| shelf.start(&halt, &workers));
@@ -312,6 +318,9 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
                 }
                 if let Err(error) = context.locks.sweep(SWEEP_LIMIT).await {
                     tracing::warn!(%error, "names of locks could not be forgotten");
+                }
+                if let Err(error) = context.entities.sweep().await {
+                    tracing::warn!(%error, "numbers of old entries could not be forgotten");
                 }
             }
         }

@@ -30,7 +30,7 @@ export class ApiError extends Error {
 /**
  * One request; the JSON of the answer.
  * @param {string} path
- * @param {{ method?: string, body?: unknown }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string> }} [options]
  * @returns {Promise<any>}
  */
 export async function ask(path, options) {
@@ -54,14 +54,14 @@ export function serverNow() {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string> }} [options]
  */
-async function request(path, { method = "GET", body } = {}) {
+async function request(path, { method = "GET", body, headers = {} } = {}) {
   let response;
   try {
     response = await fetch(path, {
       method,
-      headers: body === undefined ? {} : { "content-type": "application/json" },
+      headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });

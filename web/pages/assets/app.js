@@ -8,7 +8,7 @@ import { openLive } from "./live.js";
 /**
  * Brings a page to life.
  * @param {{
- *   topics: ("viewer" | "job" | "queue" | "shelf")[],
+ *   topics: ("viewer" | "job" | "queue" | "shelf" | "entity" | "recording" | "outbox")[],
  *   read?: () => Promise<void>,
  *   on?: Record<string, (data: any) => void>,
  *   tick?: () => void,

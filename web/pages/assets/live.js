@@ -13,6 +13,9 @@ const EVENTS = {
   job: ["job"],
   queue: ["queue", "queue.result"],
   shelf: ["shelf.book", "shelf.removed", "shelf.search"],
+  entity: ["entity.changed"],
+  recording: ["recording.stored"],
+  outbox: ["outbox"],
 };
 
 /**

@@ -25,7 +25,12 @@ impl Display for Config {
         }
         self.fmt_tables(f)?;
         self.jobs.iter().try_for_each(|job| fmt_job(f, job))?;
-        self.queues.iter().try_for_each(|queue| fmt_queue(f, queue))
+        self.queues.iter().try_for_each(|queue| fmt_queue(f, queue))?;
+        self.entities.iter().try_for_each(|entity| {
+            writeln!(f, "\n[[entities]]")?;
+            setting(f, "name", entity.entity_type.as_str())?;
+            setting(f, "settings", entity.settings)
+        })
     }
 }
 

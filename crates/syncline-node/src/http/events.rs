@@ -24,7 +24,7 @@ use crate::Context;
 use crate::metrics::Registry;
 
 /// Topics there are to ask for.
-const TOPICS: [&str; 6] = ["viewer", "job", "lock", "queue", "shelf", "recording"];
+const TOPICS: [&str; 8] = ["viewer", "job", "lock", "queue", "shelf", "entity", "recording", "outbox"];
 
 /// A comment is sent after this much silence, so that proxies keep the stream and dead peers are noticed.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -65,7 +65,7 @@ impl Drop for Taken {
 
 #[derive(Deserialize, utoipa::IntoParams)]
 pub(crate) struct Wanted {
-    /// Topics with commas between: `viewer`, `job`, `lock`, `queue`, `shelf`, `recording`. All of them if absent.
+    /// Topics with commas between: `viewer`, `job`, `lock`, `queue`, `shelf`, `entity`, `recording`, `outbox`. All of them if absent.
     topics: Option<String>,
 }
 

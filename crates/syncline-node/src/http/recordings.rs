@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::Value;
+use syncline_core::outbox::Moment;
+use syncline_store::inbox::Recording;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 use utoipa::ToSchema;
@@ -19,6 +21,7 @@ use super::byte_range::{Wanted, names, wanted};
 use super::multipart::{self, Form};
 use super::{Error, body};
 use crate::Context;
+use crate::clock;
 use crate::recording::{self, Name, Playback, Receipt, Upload};
 
 /// Where recordings are sent to. An upload may take longer than other requests.
@@ -100,7 +103,8 @@ pub(crate) async fn ingest(
     let mut form = Form::new(request, &allowed, context.config.limits.body_idle_timeout)?;
     let mut upload = None;
     match receive(&context, &mut form, &mut upload).await {
-        Ok((call, kept)) => {
+        Ok((call, meta, kept)) => {
+            context.entities.put_recording(&row(&call, &meta, &kept.receipt)).await?;
             let Receipt { recording_id, length, sha256 } = kept.receipt;
             let file_url = format!("{}/storage/recordings/{call}/mixed.wav", base_url(&context, &headers));
             if !kept.repeated {
@@ -151,7 +155,7 @@ async fn receive(
     context: &Context,
     form: &mut Form,
     upload: &mut Option<Upload>,
-) -> Result<(Name, recording::Kept), Error> {
+) -> Result<(Name, Bytes, recording::Kept), Error> {
     let (mut call, mut recording, mut meta) = (None, None, None);
     while let Some(mut part) = form.part().await? {
         match part.name.as_str() {
@@ -171,8 +175,23 @@ async fn receive(
         Error::invalid("invalid-form", message)
     };
     let (Some(call), Some(recording), Some(meta)) = (call, recording, meta) else { return Err(incomplete()) };
-    let kept = upload.take().ok_or_else(incomplete)?.finish(&call, &recording, meta).await?;
-    Ok((call, kept))
+    let kept = upload.take().ok_or_else(incomplete)?.finish(&call, &recording, meta.clone()).await?;
+    Ok((call, meta, kept))
+}
+
+/// What is written down of a recording that is kept.
+fn row(call: &Name, meta: &Bytes, receipt: &Receipt) -> Recording {
+    Recording {
+        call_log_id: call.as_str().to_owned(),
+        recording_id: receipt.recording_id.clone(),
+        bytes: receipt.length,
+        sha256: receipt.sha256.clone(),
+        location: format!("/storage/recordings/{call}/mixed.wav"),
+        meta: String::from_utf8_lossy(meta).into_owned(),
+        received_at: Moment::from_us(
+            i64::try_from(clock::wall().as_ms()).unwrap_or(i64::MAX).saturating_mul(1_000),
+        ),
+    }
 }
 
 fn name(part: &str, text: String) -> Result<Name, Error> {

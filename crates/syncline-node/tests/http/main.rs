@@ -3,9 +3,11 @@
 
 mod auth;
 mod door;
+mod entities;
 mod events;
 mod form;
 mod guard;
+mod ingest;
 mod kv;
 mod locks;
 mod pages;

@@ -388,9 +388,11 @@ async fn ss_09_who_listens_hears_of_a_recording_once() {
     let mut heard = place.world.context.events.listen();
     place.send(b"RIFF").await;
     place.send(b"RIFF").await;
-    let event = heard.recv().await.unwrap();
-    let facts: Value = serde_json::from_str(&event.data).unwrap();
-    let expected = json!({ "callLogId": CALL, "recordingId": RECORDING, "length": 4 });
-    assert_eq!((event.name, facts), ("recording.stored", expected));
-    assert!(heard.try_recv().is_err());
+    let mut told = Vec::new();
+    while let Ok(event) = heard.try_recv() {
+        if event.name == "recording.stored" {
+            told.push(serde_json::from_str::<Value>(&event.data).unwrap());
+        }
+    }
+    assert_eq!(told, [json!({ "callLogId": CALL, "recordingId": RECORDING, "length": 4 })]);
 }

@@ -1,0 +1,90 @@
+// This node's own outbox: what waits, how old it is, what was given up, with a way back and a way out.
+
+import { ask } from "./api.js";
+import { at, h, keyed, say } from "./dom.js";
+import { count, span, whole } from "./format.js";
+
+const DEAD_SHOWN = 20;
+
+/** @typedef {{ pending: number, inFlight: number, retrying: number, behind: number, dead: number, oldestMs: number | null, delivered: number, deliveredLastMinute: number }} Stats */
+
+export function openOutbox() {
+  /** @type {Stats | null} */
+  let stats = null;
+  let statsAt = 0;
+  let listed = -1;
+  at("dead-retry").addEventListener("click", () => act("retry", {}));
+  at("dead-discard").addEventListener("click", () => {
+    if (confirm(`Remove ${count(stats?.dead ?? 0, "change")} for good? The other side will never hear of them.`)) act("discard", {});
+  });
+
+  function show() {
+    if (!stats) return;
+    const oldest = stats.oldestMs === null ? null : stats.oldestMs + (performance.now() - statsAt);
+    say(at("outbox-pending"), whole(stats.pending));
+    say(at("outbox-oldest"), oldest === null ? "none" : span(oldest));
+    say(at("outbox-in-flight"), whole(stats.inFlight));
+    say(at("outbox-retrying"), whole(stats.retrying));
+    say(at("outbox-dead"), whole(stats.dead));
+    say(at("outbox-rate"), `${whole(stats.deliveredLastMinute)} / min`);
+    say(at("outbox-delivered"), whole(stats.delivered));
+    at("outbox-dead").classList.toggle("is-bad", stats.dead > 0);
+    at("outbox-oldest").classList.toggle("is-warn", (oldest ?? 0) > 60_000);
+    say(at("outbox-note"), words(stats, oldest));
+    at("dead").hidden = stats.dead === 0;
+    if (stats.dead > 0 && stats.dead !== listed) listDead(stats.dead).catch((error) => say(at("outbox-told"), error.message));
+    if (stats.dead === 0) listed = -1;
+  }
+
+  async function listDead(/** @type {number} */ dead) {
+    listed = dead;
+    const page = await ask(`/api/outbox/entries?state=dead&limit=${DEAD_SHOWN}`);
+    keyed(at("dead-list"), page.entries, ({ id }) => id, (entry) => createDead(entry, act));
+    const left = dead - page.entries.length;
+    say(at("dead-more"), left > 0 ? `and ${whole(left)} more` : "");
+  }
+
+  async function act(/** @type {"retry" | "discard"} */ what, /** @type {{ ids?: number[] }} */ body) {
+    try {
+      const { entries } = await ask(`/api/outbox/${what}`, { method: "POST", body });
+      say(at("outbox-told"), `${count(entries, "change")} ${what === "retry" ? "in line again" : "removed for good"}.`);
+      listed = -1;
+      put(await ask("/api/outbox"));
+    } catch (error) {
+      say(at("outbox-told"), error.message);
+    }
+  }
+
+  function put(/** @type {Stats} */ next) {
+    stats = next;
+    statsAt = performance.now();
+    show();
+  }
+
+  return { put, tick: show };
+}
+
+/** How it is, in a sentence. */
+function words(/** @type {Stats} */ stats, /** @type {number | null} */ oldest) {
+  if (stats.pending === 0) return stats.dead > 0 ? "What is left was given up" : "Everything has arrived";
+  if (stats.inFlight === 0 && (oldest ?? 0) > 60_000) return "Nothing is being sent: is serversync running?";
+  return `${count(stats.pending, "change")} on the way`;
+}
+
+/**
+ * @param {any} entry
+ * @param {(what: "retry" | "discard", body: { ids: number[] }) => void} act
+ */
+function createDead(entry, act) {
+  const { id, entityType, entityId, attempts, lastError } = entry;
+  const name = `${entityType} ${entityId}`;
+  const button = (/** @type {string} */ label, /** @type {"retry" | "discard"} */ what) =>
+    h("button", { class: "button small", type: "button", "aria-label": `${label} ${name}`, on: { click: () => act(what, { ids: [id] }) } }, label);
+  const node = h(
+    "li",
+    {},
+    h("div", {}, h("p", {}, h("code", {}, name)), h("p", { class: "note" }, `${count(attempts, "attempt")}: ${lastError ?? "no reason known"}`)),
+    h("p", { class: "actions" }, button("Retry", "retry"), button("Discard", "discard")),
+  );
+  return { node, update() {} };
+}

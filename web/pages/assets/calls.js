@@ -1,0 +1,43 @@
+// The calls page: calls as they arrive with their recordings, the settings of the box, and this node's own outbox.
+// Wires the parts together; each part shows one thing and knows nothing of the others.
+
+import { ask } from "./api.js";
+import { oneAtATime, openPage } from "./app.js";
+import { openCalls } from "./calls-list.js";
+import { openOutbox } from "./calls-outbox.js";
+import { openSettings } from "./calls-settings.js";
+
+const calls = openCalls();
+const outbox = openOutbox();
+const settings = openSettings();
+
+openPage({
+  topics: ["entity", "recording", "outbox"],
+  async read() {
+    const [kinds, stats] = await Promise.all([ask("/api/entities"), ask("/api/outbox"), calls.read()]);
+    outbox.put(stats);
+    await settings.load(kinds.types);
+  },
+  on: {
+    outbox: outbox.put,
+    "recording.stored": calls.putRecording,
+    "entity.changed": changed,
+  },
+  tick() {
+    calls.tick();
+    outbox.tick();
+  },
+});
+
+const readAgain = oneAtATime(async () => {
+  await Promise.all([calls.read(), settings.read()]).catch((error) => console.warn(error));
+});
+
+function changed(/** @type {{ changes: import("./calls-list.js").Change[], omitted: number }} */ { changes, omitted }) {
+  // What was not told, or was too large to be, is read.
+  if (omitted > 0 || changes.some(({ payload }) => payload === undefined)) return readAgain();
+  for (const change of changes) {
+    if (change.entityType === "call_log") calls.put(change);
+    else settings.put(change);
+  }
+}
