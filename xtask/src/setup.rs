@@ -5,6 +5,7 @@
 
 mod debian;
 mod node;
+mod python;
 mod toolchain;
 
 use anyhow::Result;
@@ -31,11 +32,20 @@ pub(crate) enum Need {
     Chromium,
     /// Node.js and the packages that `web/package-lock.json` pins.
     Npm,
+    /// Python's server that speaks S3.
+    Moto,
 }
 
 /// What all chores together need.
-pub(crate) const EVERYTHING: &[Need] =
-    &[Need::WasmTarget, Need::RustComponents, Need::Nextest, Need::Postgres, Need::Chromium, Need::Npm];
+pub(crate) const EVERYTHING: &[Need] = &[
+    Need::WasmTarget,
+    Need::RustComponents,
+    Need::Nextest,
+    Need::Postgres,
+    Need::Chromium,
+    Need::Npm,
+    Need::Moto,
+];
 
 /// Installs whatever of `needs` is missing.
 pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
@@ -56,6 +66,9 @@ pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     }
     if needs.contains(&Need::Npm) {
         node::packages(workspace, &workspace.web())?;
+    }
+    if needs.contains(&Need::Moto) {
+        python::moto(workspace)?;
     }
     Ok(())
 }

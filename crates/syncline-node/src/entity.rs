@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::config;
 use crate::events::Bus;
 use crate::metrics::Registry;
-pub(crate) use batch::{Batch, Refused};
+pub(crate) use batch::{Batch, DEPTH_MAX, Refused, is_deep};
 
 /// Changes of a batch that are told one by one; whoever wants the others reads again.
 const TOLD_MAX: usize = 100;

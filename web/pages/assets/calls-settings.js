@@ -54,7 +54,9 @@ export function openSettings() {
     at("editor-stale").hidden = true;
     trouble("");
     say(at("editor-told"), "");
-    (setting ? form.querySelector("#editor-fields input, #editor-fields textarea") : id)?.focus();
+    const first = fields.values().next().value;
+    if (setting) first?.focus();
+    else id.focus();
   }
 
   /** A new one looks like those that are there. */
@@ -92,6 +94,7 @@ export function openSettings() {
     if (!target) return trouble("An id is needed.");
     const payload = Object.fromEntries([...fields.keys()].map((name, i) => [name, found[i].value]));
     try {
+      /** @type {Record<string, string>} */
       const headers = version ? { "if-match": `"${version}"` } : {};
       const saved = await ask(`/api/entities/${type.value}/${encodeURIComponent(target)}`, { method: "PUT", body: payload, headers });
       settings.set(target, saved);

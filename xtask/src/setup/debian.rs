@@ -23,6 +23,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "postgresql", need: Need::Postgres, present: has_postgres },
     Package { name: "chromium", need: Need::Chromium, present: has_chromium },
     Package { name: "fontconfig", need: Need::Chromium, present: has_fontconfig },
+    Package { name: "python3-venv", need: Need::Moto, present: has_venv },
     // Book titles are Japanese; this family also brings the Latin letters.
     Package { name: "fonts-noto-cjk", need: Need::Chromium, present: has_japanese_font },
 ];
@@ -137,6 +138,11 @@ fn has_chromium() -> bool {
 /// The browser under test: the one that is named, or the one on the PATH.
 pub(crate) fn chromium() -> Option<PathBuf> {
     env::var_os("CHROMIUM_PATH").map(PathBuf::from).or_else(|| command::program("chromium"))
+}
+
+/// Debian's Python comes without what makes an environment.
+fn has_venv() -> bool {
+    command::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"]))
 }
 
 fn has_fontconfig() -> bool {

@@ -4,6 +4,7 @@
 
 mod commands;
 mod configuration;
+mod ingest;
 mod life;
 mod lock;
 mod nodes;

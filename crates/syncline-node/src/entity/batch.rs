@@ -12,6 +12,9 @@ use syncline_store::inbox::{Arrival, BATCH_MAX};
 
 use super::{Entities, Sender};
 
+/// Deepest payload. What is nested deeper, many readers of JSON refuse, and nobody could read it back.
+pub(crate) const DEPTH_MAX: usize = 100;
+
 /// A batch as the store takes it.
 pub(crate) struct Batch {
     pub(crate) sender: Sender,
@@ -31,6 +34,8 @@ pub(crate) enum Refused {
     Name { place: usize, cause: Invalid },
     #[error("entry {place}: the payload is larger than entities may be")]
     Payload { place: usize },
+    #[error("entry {place}: the payload is nested more than {DEPTH_MAX} deep")]
+    Deep { place: usize },
     #[error(
         "entry {place}: {RECORDING_FILE} stands for a file, which is posted to /api/ingest/recording-file"
     )]
@@ -51,6 +56,9 @@ impl Batch {
             let PostedEntry { id, entity_type, entity_id, payload, created_at } = entry;
             let created_at: Moment = created_at.parse().map_err(|cause| Refused::Moment { place, cause })?;
             let payload = String::from(Box::<str>::from(payload));
+            if is_deep(&payload) {
+                return Err(Refused::Deep { place });
+            }
             let arrival = Arrival { entry: id, entity_type, entity_id, payload, created_at };
             match &sender {
                 Some(_) if id.is_none() => return Err(Refused::Numberless { place }),
@@ -61,6 +69,23 @@ impl Batch {
         }
         Ok(Batch { sender, arrivals })
     }
+}
+
+/// Whether a payload, which is JSON, is nested too deeply. Its reader passes over what is inside without counting.
+pub(crate) fn is_deep(json: &str) -> bool {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => depth += 1,
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest > DEPTH_MAX
 }
 
 /// All that the store would refuse an entry for.
@@ -75,4 +100,19 @@ fn check(place: usize, arrival: &Arrival, entities: &Entities) -> Result<(), Ref
     }
     check_entity_id(&arrival.entity_id).map_err(|cause| Refused::Name { place, cause })?;
     check_payload_size(arrival.payload.len()).map_err(|_| Refused::Payload { place })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ss_27_depth_is_counted_outside_of_texts() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(!is_deep(&nested(DEPTH_MAX)));
+        assert!(is_deep(&nested(DEPTH_MAX + 1)));
+        assert!(is_deep(&format!("{{\"a\":{}}}", nested(DEPTH_MAX))));
+        assert!(!is_deep(&format!("[\"\\\"{}\"]", "[".repeat(1_000))));
+        assert!(!is_deep(&"[[],{}],".repeat(1_000)));
+    }
 }

@@ -157,6 +157,10 @@ pub(crate) async fn write(
     Json(payload): Json<Box<RawValue>, PAYLOAD_MAX_BYTES>,
 ) -> Result<Response, Error> {
     checked(&id)?;
+    if entity::is_deep(payload.get()) {
+        let message = format!("a setting is nested at most {} deep", entity::DEPTH_MAX);
+        return Err(Error::invalid("invalid-body", message));
+    }
     let expected = headers.get(header::IF_MATCH).map(moment_of).transpose()?;
     let entity = context.entities.put(&name, &id, payload.get(), expected).await?;
     respond(&name, entity)

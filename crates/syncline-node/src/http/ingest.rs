@@ -97,7 +97,9 @@ impl From<Refused> for Error {
             Refused::TooMany { .. } | Refused::Payload { .. } => {
                 Error::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
             }
-            Refused::Moment { .. } | Refused::Numberless { .. } => Error::invalid("invalid-entry", message),
+            Refused::Moment { .. } | Refused::Numberless { .. } | Refused::Deep { .. } => {
+                Error::invalid("invalid-entry", message)
+            }
             Refused::Name { .. } => Error::invalid("invalid-id", message),
             Refused::File { .. } | Refused::Unknown { .. } => {
                 Error::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-type", message)

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::world::{Answer, World};
 
 fn entry(entity_type: &str, id: &str, payload: Value, at: &str) -> Value {
-    json!({ "entityType": entity_type, "entityId": id, "payload": payload, "createdAt": at })
+    let mut entry = json!({ "entityType": entity_type, "entityId": id, "createdAt": at });
+    entry["payload"] = payload;
+    entry
 }
 
 fn numbered(number: i64, entity_type: &str, id: &str, payload: Value) -> Value {
@@ -137,7 +139,7 @@ async fn ss_27_what_is_wrong_with_a_batch_is_said_and_nothing_of_it_is_stored() 
         (json!({ "sender": "a b", "entries": [] }).to_string(), 400, "invalid-body"),
         (json!({ "sender": "box", "entries": [good] }).to_string(), 400, "invalid-entry"),
         (json!([good]).to_string(), 400, "invalid-body"),
-        (deep, 400, "invalid-json"),
+        (deep, 400, "invalid-entry"),
         ("{\"entries\":[".to_owned(), 400, "invalid-json"),
         (format!("{{\"entries\":[],\"pad\":\"{}\"}}", "x".repeat(17 * 1024 * 1024)), 413, "too-large"),
     ];

@@ -182,8 +182,8 @@ async fn ss_27_hostile_names_are_refused_and_nothing_is_stored() {
         for (call, recording_id) in [(name, RECORDING), (CALL, name)] {
             // The sound comes first, so that something is there to be removed.
             let body = form(&[
-                ("audio", Some(name), b"RIFF"),
-                ("meta", Some(name), b"{}"),
+                ("audio", Some("../../etc/passwd"), b"RIFF"),
+                ("meta", Some("/meta.json"), b"{}"),
                 ("callLogId", None, call.as_bytes()),
                 ("recordingId", None, recording_id.as_bytes()),
             ]);
