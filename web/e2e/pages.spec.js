@@ -90,11 +90,3 @@ test("the theme is chosen by hand, survives a reload and goes back to the system
   await expect(theme).toHaveAccessibleName("Theme: system");
   expect(await background()).toBe(light);
 });
-
-test("what is not in this version says so, and shows no figures", async ({ page }) => {
-  for (const path of ["/state"]) {
-    await open(page, path);
-    await expect(page.locator("main")).toContainText("Not in this version yet");
-    await expect(page.locator("main .figure, main table, main .facts")).toHaveCount(0);
-  }
-});

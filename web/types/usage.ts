@@ -107,6 +107,13 @@ export function advice(error: unknown): string {
     case "task-dead":
     case "unknown-key":
       return "look at the key";
+    case "invalid-value":
+    case "invalid-settings":
+      return error.fields?.map(({ field }) => field).join() ?? "fix the value";
+    case "busy":
+    case "newer-schema":
+      return error.retryable ? "wait" : "update";
+    case "state-full":
     case "queue-full":
     case "storage-failed":
     case "quota-exceeded":

@@ -33,6 +33,7 @@ const SYSTEMS: &[System] = &[
     System { name: "viewer", entry: "viewer.js", budget_bytes: 18_000 },
     System { name: "lock", entry: "autosave.js", budget_bytes: 46_000 },
     System { name: "queue", entry: "queue.js", budget_bytes: 54_000 },
+    System { name: "state", entry: "state.js", budget_bytes: 120_000 },
     System { name: "covers", entry: "covers.js", budget_bytes: 36_000 },
 ];
 

@@ -13,7 +13,7 @@
  * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src`. |
  * | `ping-failed` | yes | A heartbeat got no answer. The next one is sent all the same. |
  * | `ping-refused` | by status | A heartbeat was answered with an error status; retryable for 408, 429 and 5xx. The next one is sent all the same. |
- * | `stopped` | no | The viewer was stopped before it had a session id, or the queue was closed. |
+ * | `stopped` | no | The viewer was stopped before it had a session id, or the queue or the state was closed. |
  * | `task-failed` | no | {@link Queue.result}: the work ended without a result; the message says why. |
  * | `task-dead` | yes | {@link Queue.result}: all attempts were used up. {@link Queue.retryDead} gives the key new ones. |
  * | `unknown-key` | no | {@link Queue.result}: the key was never enqueued, was removed, or its result made room for newer ones. |
@@ -21,6 +21,11 @@
  * | `queue-taken` | yes | Another tab runs the kept queue now; this one follows it. |
  * | `storage-failed` | mostly | IndexedDB or localStorage failed or is forbidden here. |
  * | `quota-exceeded` | by place | The browser gives this page no more room; retryable for covers, which are written when there is room. |
+ * | `invalid-value` | no | {@link State.put}: the value cannot be stored; `fields` has the path of what is wrong. |
+ * | `invalid-settings` | no | {@link State.setSettings}: `fields` names every wrong field. |
+ * | `state-full` | no | {@link State.put}: there are 200,000 entities. |
+ * | `busy` | yes | {@link State}: 10,000 operations wait to be stored. |
+ * | `newer-schema` | no | {@link State.ready}: what is stored follows a newer `schemaVersion` than yours. |
  * | `internal` | no | A defect in Syncline; the message holds what is known about it. |
  */
 export type SynclineErrorCode =
@@ -40,11 +45,16 @@ export type SynclineErrorCode =
   | "queue-taken"
   | "storage-failed"
   | "quota-exceeded"
+  | "invalid-value"
+  | "invalid-settings"
+  | "state-full"
+  | "busy"
+  | "newer-schema"
   | "internal";
 
 /** Every failure of this package, thrown or reported. */
 export class SynclineError extends Error {
-  constructor(code: SynclineErrorCode, message: string, options?: { retryable?: boolean; cause?: unknown });
+  constructor(code: SynclineErrorCode, message: string, options?: { retryable?: boolean; cause?: unknown; fields?: readonly FieldProblem[] });
   readonly name: "SynclineError";
   /** The stable word for what went wrong. */
   readonly code: SynclineErrorCode;
@@ -52,4 +62,12 @@ export class SynclineError extends Error {
   readonly retryable: boolean;
   /** What caused it, where that is known. Errors that happened in the worker carry its text. */
   readonly cause?: unknown;
+  /** With `invalid-value` and `invalid-settings`: what is wrong, and where. */
+  readonly fields?: readonly FieldProblem[];
+}
+
+/** A field, by its name or path (`list.1.due`), and what is wrong with it. */
+export interface FieldProblem {
+  readonly field: string;
+  readonly problem: string;
 }

@@ -4,11 +4,12 @@
 // whether the same call may succeed later, and keeps what caused it in `cause`.
 
 export class SynclineError extends Error {
-  constructor(code, message, { retryable = false, cause } = {}) {
+  constructor(code, message, { retryable = false, cause, fields } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = "SynclineError";
     this.code = code;
     this.retryable = retryable;
+    if (fields !== undefined) this.fields = fields;
   }
 }
 

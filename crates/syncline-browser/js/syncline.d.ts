@@ -2,13 +2,14 @@
  * Syncline in the browser. Written by hand; checked against real use by `web/types`.
  *
  * Importing this module does nothing but define: it is safe in Node, during server-side rendering and in a service worker.
- * Each system has a door of its own as well: `syncline/autosave`, `/covers`, `/lock`, `/queue`, `/viewer`. A page without a
+ * Each system has a door of its own as well: `syncline/autosave`, `/covers`, `/lock`, `/queue`, `/state`, `/viewer`. A page without a
  * bundler that uses it loads no script of the others; `init`, which loads the WASM module ahead of its first use, is there.
  */
 
 export {
   SynclineError,
   type SynclineErrorCode,
+  type FieldProblem,
 } from "./errors.js";
 export {
   startViewer,
@@ -59,3 +60,16 @@ export {
   type CoverCacheOptions,
   type CoverCache,
 } from "./covers.js";
+export {
+  openState,
+  type StateSettings,
+  type StateLayout,
+  type StateReport,
+  type StateEntityEvent,
+  type StateEvent,
+  type StateSnapshot,
+  type StateStorage,
+  type StateStorageListener,
+  type StateOptions,
+  type State,
+} from "./state.js";

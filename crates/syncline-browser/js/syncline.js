@@ -16,4 +16,5 @@ export {
 } from "./lock.js";
 export { openCoverCache } from "./covers.js";
 export { RetryLater, createQueue } from "./queue.js";
+export { openState } from "./state.js";
 export { startViewer } from "./viewer.js";

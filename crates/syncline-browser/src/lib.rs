@@ -6,6 +6,7 @@
 //! - [`viewer`]: the heartbeat of a page
 //! - [`queue`]: keyed work at a pace
 //! - [`covers`]: the covers a page remembers
+//! - [`state`]: one context's view of the shared state
 //! - [`mod@panic`]: what is left to read after a defect
 //! - `js/`: the npm package by hand: `syncline.js` is its front door, `syncline.d.ts` its documentation
 //!
@@ -22,6 +23,8 @@ pub mod lock;
 pub mod panic;
 #[cfg(feature = "queue")]
 pub mod queue;
+#[cfg(feature = "state")]
+pub mod state;
 #[cfg(feature = "viewer")]
 pub mod viewer;
 

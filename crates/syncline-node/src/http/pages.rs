@@ -15,36 +15,44 @@ use crate::Context;
 
 /// The page that shows covers from elsewhere.
 const SHELF: &str = "/shelf";
+/// A context of its own inside the page of shared state.
+const STATE_FRAME: &str = "/state/frame";
 
 /// What pages may load.
 pub(crate) struct Policies {
     usual: HeaderValue,
     shelf: HeaderValue,
+    framed: HeaderValue,
 }
 
 impl Policies {
     /// Scripts, styles, pictures and connections of our own and nothing else; WASM may be compiled. On the shelf pictures
-    /// may also come from `cover_origins`.
+    /// may also come from `cover_origins`; the frame may be put into our own pages.
     pub(crate) fn new(cover_origins: &[String]) -> Policies {
-        let policy = |origins: &[String]| {
+        let policy = |origins: &[String], ancestors: &str| {
             let pictures: String = origins.iter().map(|origin| format!(" {origin}")).collect();
             let policy = format!(
                 "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
                  img-src 'self' data: blob:{pictures}; connect-src 'self'; worker-src 'self'; \
-                 frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+                 frame-ancestors {ancestors}; base-uri 'none'; form-action 'self'"
             );
             HeaderValue::from_str(&policy).expect("origins are plain ASCII")
         };
-        Policies { usual: policy(&[]), shelf: policy(cover_origins) }
+        Policies {
+            usual: policy(&[], "'none'"),
+            shelf: policy(cover_origins, "'none'"),
+            framed: policy(&[], "'self'"),
+        }
     }
 }
 
 /// Pages by path.
-const PAGES: [(&str, &str); 7] = [
+const PAGES: [(&str, &str); 8] = [
     ("/", "index.html"),
     ("/viewer", "viewer.html"),
     ("/gallery", "gallery.html"),
     ("/state", "state.html"),
+    (STATE_FRAME, "state-frame.html"),
     ("/project", "project.html"),
     ("/calls", "calls.html"),
     (SHELF, "shelf.html"),
@@ -71,14 +79,19 @@ pub(crate) fn is_static(path: &str) -> bool {
 /// A page of the dashboard.
 #[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html")))]
 pub(crate) async fn page(State(context): State<Arc<Context>>, request: Request) -> Result<Response, Error> {
-    let Policies { usual, shelf } = &context.policies;
+    let Policies { usual, shelf, framed } = &context.policies;
     let path = request.uri().path();
     let file = PAGES
         .iter()
         .find(|(page, _)| *page == path)
         .and_then(|(_, name)| Pages::get(name).map(|file| (name, file)));
     let (name, file) = file.ok_or_else(|| Error::missing("this page was not built into the node"))?;
-    Ok(respond(name, &file, request.headers(), if path == SHELF { shelf } else { usual }))
+    let policy = match path {
+        SHELF => shelf,
+        STATE_FRAME => framed,
+        _ => usual,
+    };
+    Ok(respond(name, &file, request.headers(), policy))
 }
 
 /// A file the pages use.

@@ -42,7 +42,8 @@ async fn operations(world: &World) -> Vec<(String, String)> {
 async fn with_a_token_set_everything_needs_it_but_health_pages_heartbeats_and_the_session() {
     let world = guarded().await;
     let open = |method: &str, path: &str| {
-        let page = ["/", "/viewer", "/gallery", "/state", "/project", "/calls", "/shelf"].contains(&path);
+        let page = ["/", "/viewer", "/gallery", "/state", "/state/frame", "/project", "/calls", "/shelf"]
+            .contains(&path);
         let file = path.starts_with("/assets/") || path.starts_with("/pkg/");
         let viewer = path == "/api/viewer" && method != "GET";
         page || file || viewer || ["/healthz", "/readyz", "/api/session"].contains(&path)

@@ -111,6 +111,11 @@ async fn answers_keep_browsers_strict() {
         "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
          connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     );
+    let frame = world.get("/state/frame").await;
+    assert!(
+        frame.header("content-security-policy").contains("frame-ancestors 'self'; "),
+        "in our own pages alone"
+    );
 }
 
 fn strict(answer: &Answer) {

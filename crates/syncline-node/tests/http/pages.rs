@@ -8,7 +8,7 @@ use crate::world::World;
 #[tokio::test]
 async fn every_page_is_served_as_html_without_inline_script() {
     let world = World::new("").await;
-    for path in ["/", "/viewer", "/gallery", "/state", "/project", "/calls", "/shelf"] {
+    for path in ["/", "/viewer", "/gallery", "/state", "/state/frame", "/project", "/calls", "/shelf"] {
         let page = world.get(path).await;
         assert_eq!(
             (page.status.as_u16(), page.header("content-type")),

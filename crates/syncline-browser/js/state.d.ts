@@ -1,0 +1,208 @@
+/** `syncline/state`: entities and settings that are the same in every context, with no update lost. */
+
+import { SynclineError } from "./errors.js";
+import type { InitInput, WasmSource } from "./wasm.js";
+
+export { SynclineError };
+export type { InitInput, WasmSource };
+
+/** The settings that every context follows; stored at `syncSettings`. */
+export interface StateSettings {
+  readonly featureEnabled: boolean;
+  readonly scopeMode: "all" | "specific";
+  /** Needed when `scopeMode` is `"specific"`. */
+  readonly scopeTargetId?: string;
+  /** A CSS hex colour such as `#6441a5`. */
+  readonly themeToken: string;
+}
+
+/**
+ * How entities lie in storage. `A`: all under one key, for a few. `B`: one key each and an index (the default). `C`: one
+ * key each and an index in shards, for very many: adding one costs the same however many there are.
+ */
+export type StateLayout = "A" | "B" | "C";
+
+/**
+ * Something worth a line in a log; nothing of it is a failure of an operation.
+ *
+ * - `poisoned`: a key holds what nobody here can read; `detail` is the key. It is not shown, the rest is.
+ * - `not-migrated`: `migrate` could not do the entity `detail`, which stays as it is.
+ * - `newer-schema`: what is stored follows a newer version of the schema; the state has closed.
+ * - `no-receiver`, `unacknowledged`: nobody heard a message; what it said is stored.
+ * - `storage-failed`: the storage refused something that is tried again.
+ * - `overflow`, `clock-jumped`: everything is read again.
+ */
+export type StateReport =
+  | "poisoned"
+  | "not-migrated"
+  | "newer-schema"
+  | "no-receiver"
+  | "unacknowledged"
+  | "storage-failed"
+  | "overflow"
+  | "clock-jumped"
+  | "other";
+
+/** An entity was added, changed or removed, here or anywhere else. */
+export interface StateEntityEvent<V> {
+  readonly type: "entity";
+  readonly id: string;
+  /** `undefined`: it is gone. */
+  readonly value: V | undefined;
+}
+
+/** What a listener hears. */
+export type StateEvent<V> =
+  | StateEntityEvent<V>
+  /** All entities are gone: clear the whole view. */
+  | { readonly type: "cleared"; readonly ids: readonly string[] }
+  | { readonly type: "settings"; readonly settings: StateSettings }
+  /** Everything that was stored is loaded. */
+  | { readonly type: "ready" }
+  | { readonly type: "report"; readonly report: StateReport; readonly detail?: string }
+  /** `gone`: the extension was reloaded, and this page is left without its storage. Nothing follows. */
+  | { readonly type: "closed"; readonly reason: "asked" | "gone" | "failed"; readonly error?: SynclineError };
+
+/** All there is at one moment. The same object until something changes. */
+export interface StateSnapshot<V> {
+  readonly isReady: boolean;
+  /** `null` until the rules are loaded. */
+  readonly settings: StateSettings | null;
+  readonly entities: ReadonlyMap<string, V>;
+}
+
+/**
+ * A place to store things that all contexts share. It needs no transactions and no compare-and-set. Contents are JSON texts.
+ * A method that fails throws (as a rejection) an error whose `kind` is `"quota"`, `"gone"` (this context is cut off for
+ * good) or `"other"`.
+ */
+export interface StateStorage {
+  /** Called once, synchronously. Registers for everything that others do, from this moment on. */
+  listen(heard: StateStorageListener): void;
+  /** Every key that was asked for, with its contents, if it has any. */
+  get(keys: readonly string[]): Promise<readonly (readonly [key: string, text: string | undefined])[]>;
+  /** All at once where that can be done, otherwise in this order; resolves when it survives a crash of this context. */
+  set(entries: readonly (readonly [key: string, text: string])[]): Promise<void>;
+  remove(keys: readonly string[]): Promise<void>;
+  /** All keys, foreign ones too. */
+  list(): Promise<readonly string[]>;
+  /** A hint for the other contexts; tells whether somebody heard it, if anything is known of it. */
+  send(text: string): Promise<"acked" | "no-receiver" | undefined>;
+  close(): void;
+}
+
+/** What a {@link StateStorage} tells. */
+export interface StateStorageListener {
+  /** False for keys whose changes need not be told. */
+  readonly isOurs: (key: string) => boolean;
+  readonly changed: (entries: readonly (readonly [key: string, text: string | undefined])[]) => void;
+  /** Another context has sent this text. */
+  readonly message: (text: string) => void;
+  /** Changes may have been missed: everything is read again. */
+  readonly missed: () => void;
+}
+
+/** Options of {@link openState}. */
+export interface StateOptions<V extends object> {
+  /** Which state of the origin, where it is not in an extension's storage. Default: `"state"`. */
+  name?: string;
+  /**
+   * Where it is stored. Default: `chrome.storage.local` in an extension, anywhere else IndexedDB with a BroadcastChannel.
+   */
+  storage?: StateStorage;
+  /** The version of the schema that your values follow, from 1. Default: 1. */
+  schemaVersion?: number;
+  /**
+   * Brings a value from `version` to the next one. Called once for each entity and step; if the page dies in the middle,
+   * what was not stored is done again. What it throws is reported as `not-migrated`.
+   */
+  migrate?: (version: number, id: string, value: unknown) => V;
+  /** Where the WASM module is. Default: `syncline_state_bg.wasm` beside this file. */
+  wasmUrl?: string | URL;
+  /** Aborting it is the same as calling {@link State.close}. */
+  signal?: AbortSignal;
+}
+
+/**
+ * One context's view of the shared state. Its methods need no `this`. Operations show at once, resolve when they are
+ * stored, and otherwise are taken back and reject with a {@link SynclineError}.
+ */
+export interface State<V extends object> {
+  /** Settles when everything that was stored is loaded. Operations need not wait for it. */
+  readonly ready: Promise<void>;
+  readonly isReady: boolean;
+  readonly size: number;
+  /** `null` until the rules are loaded. */
+  readonly settings: StateSettings | null;
+  readonly layout: StateLayout | null;
+  /** The entity, frozen; the same object until it changes. */
+  readonly get: (id: string) => V | undefined;
+  readonly has: (id: string) => boolean;
+  readonly ids: () => string[];
+  /** For React's `useSyncExternalStore(state.subscribe, state.getSnapshot)`. */
+  readonly getSnapshot: () => StateSnapshot<V>;
+  /** Calls the listener for everything that happens, or for one entity alone, until the returned function is called. */
+  readonly subscribe: {
+    (listener: (event: StateEvent<V>) => void): () => void;
+    (id: string, listener: (event: StateEntityEvent<V>) => void): () => void;
+  };
+  /**
+   * Adds an entity, or gives it another value: a plain object of what JSON can hold, 256 KiB at most, without a member
+   * `sync`. Anything that storage would change or drop without a word (dates, `undefined`, `NaN`, half a surrogate pair)
+   * is refused as `invalid-value` with its path in `fields`.
+   */
+  readonly put: (id: string, value: V) => Promise<void>;
+  /** Removes entities; one that is not there is no error. */
+  readonly remove: (ids: string | Iterable<string>) => Promise<void>;
+  /** Removes all entities, and nothing else that is in the storage. */
+  readonly reset: () => Promise<void>;
+  /** Stores settings, or rejects with `invalid-settings` and every wrong field in `fields`. */
+  readonly setSettings: (settings: StateSettings) => Promise<void>;
+  readonly setLayout: (layout: StateLayout) => Promise<void>;
+  /** Looks for keys that no index lists; they are removed a minute later if nobody lists them by then. */
+  readonly sweep: () => Promise<void>;
+  /** Lets go. What is stored stays. */
+  readonly close: () => void;
+}
+
+/**
+ * Opens the state that all contexts of an origin or an extension share: what one adds, changes or removes, all others show,
+ * and nothing that anyone added is lost, although the storage between them has no compare-and-set.
+ *
+ * ```js
+ * const state = openState();
+ * state.subscribe("milk", ({ value }) => (box.checked = value?.checked ?? false));
+ * box.onchange = () => state.put("milk", { checked: box.checked, timestamp: Date.now() });
+ * ```
+ *
+ * It registers all its listeners before it returns, so that a service worker may call it in its first turn.
+ *
+ * @throws {SynclineError} `invalid-argument` or `unsupported-environment`
+ */
+export function openState<V extends object = Record<string, unknown>>(options?: StateOptions<V>): State<V>;
+
+/**
+ * Loads the WASM module into this page or worker, ahead of {@link openState}, which otherwise does it.
+ *
+ * Calls made at the same time share one download, and once it has succeeded further calls return at once and ignore
+ * `input`. After a failure it can be called again.
+ *
+ * @param input defaults to `syncline_state_bg.wasm` beside this file
+ * @throws {SynclineError} (as a rejection) `wasm-blocked` or `wasm-load-failed`
+ */
+export function init(input?: InitInput | Promise<InitInput>): Promise<void>;
+
+/**
+ * The same from bytes or a compiled module that are already here, for workers and for Node. It blocks the thread while it
+ * compiles; prefer {@link init} in pages.
+ *
+ * @throws {SynclineError} `wasm-blocked` or `wasm-load-failed`
+ */
+export function initSync(module: WasmSource): void;
+
+/**
+ * The version of the rules in the WASM module, such as `"0.1.0"`.
+ *
+ * @throws {SynclineError} `not-initialized` before {@link init} has succeeded
+ */
+export function version(): string;

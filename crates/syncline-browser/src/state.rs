@@ -1,0 +1,90 @@
+//! Shared state for JavaScript: [`syncline_core::state::Replica`] with texts at its edges.
+//!
+//! One call carries one input in and all its effects out, as texts whose parts are separated by [`wire::FIELD`] and
+//! [`wire::EFFECT`]: a crossing costs the same however much it carries, and neither character can be in an id or in JSON.
+//! Every method is total: a text that makes no sense changes nothing. Storage, messages, timers and the view are left to
+//! JavaScript (`js/state.js`).
+
+mod encoder;
+mod wire;
+
+use std::rc::Rc;
+
+use syncline_core::state::names::{ENTITY_PREFIX, PACKED_KEY, SCHEMA_KEY, SETTINGS_KEY};
+use syncline_core::state::{self, Config, Migrate, Value};
+use syncline_core::time::Timestamp;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+pub use encoder::{Foreign, ValueEncoder};
+
+#[wasm_bindgen]
+extern "C" {
+    /// The application's migrations, as an object of JavaScript.
+    pub type Migrations;
+
+    #[wasm_bindgen(method)]
+    fn migrate(this: &Migrations, version: u32, id: &str, text: &str) -> Option<String>;
+}
+
+/// One context's view of the shared state. Times are milliseconds: `now_ms` of `performance.now()`, `wall_ms` of
+/// `Date.now()`.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct StateReplica {
+    replica: state::Replica,
+}
+
+#[wasm_bindgen]
+impl StateReplica {
+    /// A replica that has read nothing yet. `maker` is drawn at random, `schema_version` counts from 1.
+    #[wasm_bindgen(constructor)]
+    #[must_use]
+    pub fn new(maker: u32, schema_version: u32, bridged: bool, migrations: Option<Migrations>) -> Self {
+        let migrate = migrations.map(|migrations| -> Migrate {
+            Rc::new(move |version, id, value| {
+                Value::read(&migrations.migrate(version, id, value.text())?).ok()
+            })
+        });
+        let config = Config { maker, schema_version: schema_version.max(1), migrate, bridged };
+        Self { replica: state::Replica::new(config) }
+    }
+
+    /// Takes one input; tells when to bring a timer (empty: not at all), then what to do, in order.
+    pub fn handle(&mut self, now_ms: f64, wall_ms: f64, input: &str) -> String {
+        // The casts saturate and make NaN zero, and the machine takes a time before the last one as no time passed.
+        let (now, wall) = (Timestamp::from_ms(now_ms as u64), Timestamp::from_ms(wall_ms as u64));
+        match wire::read(input, || self.replica.entities().count()) {
+            Some(input) => wire::write(&self.replica.handle(now, wall, input)),
+            None => wire::refuse(input),
+        }
+    }
+
+    /// The settings in force, as JSON.
+    #[wasm_bindgen(getter)]
+    #[must_use]
+    pub fn settings(&self) -> String {
+        self.replica.settings().text()
+    }
+
+    /// Which layout entities are kept in: `A`, `B` or `C`.
+    #[wasm_bindgen(getter)]
+    #[must_use]
+    pub fn layout(&self) -> char {
+        match self.replica.layout() {
+            state::Layout::A => 'A',
+            state::Layout::B => 'B',
+            state::Layout::C(_) => 'C',
+        }
+    }
+}
+
+/// Whether the contents of a storage key concern a replica at all.
+#[wasm_bindgen(js_name = isStateKey)]
+#[must_use]
+pub fn is_state_key(key: &str) -> bool {
+    let begins = [ENTITY_PREFIX, PACKED_KEY].iter().any(|prefix| key.starts_with(prefix));
+    (begins || key == SETTINGS_KEY || key == SCHEMA_KEY) && !key.contains(wire::MARKS)
+}
+
+#[cfg(test)]
+mod tests;

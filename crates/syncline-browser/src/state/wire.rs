@@ -1,0 +1,169 @@
+//! Inputs and effects as texts.
+//!
+//! An input is a word and its fields; a list is all fields that are left, key and contents by turns. Contents that are
+//! empty stand for a key that is not there.
+
+use syncline_core::state::json::Json;
+use syncline_core::state::{Change, Effect, Error, Failure, Input, Layout, Output, Report, Value};
+
+/// Between the fields of an input or effect.
+pub(super) const FIELD: char = '\0';
+/// Between effects.
+pub(super) const EFFECT: char = '\u{1}';
+/// Neither may be in a key.
+pub(super) const MARKS: [char; 2] = [FIELD, EFFECT];
+
+/// Reads an input; `None`: it makes no sense.
+pub(super) fn read(text: &str, entities: impl Fn() -> usize) -> Option<Input> {
+    let (word, rest) = text.split_once(FIELD).unwrap_or((text, ""));
+    let (first, after) = rest.split_once(FIELD).unwrap_or((rest, ""));
+    let number = || first.parse().ok();
+    Some(match word {
+        "start" => Input::Start,
+        "timer" => Input::Timer,
+        "refresh" => Input::Refresh,
+        "close" => Input::Close,
+        "put" => {
+            let (id, value) = after.split_once(FIELD)?;
+            Input::Put { op: number()?, id: id.to_owned(), value: Value::read(value).ok()? }
+        }
+        "remove" => Input::Remove { op: number()?, ids: list(after) },
+        "reset" => Input::Reset { op: number()? },
+        "sweep" => Input::Sweep { op: number()? },
+        "set-settings" => Input::SetSettings { op: number()?, text: after.to_owned() },
+        "set-layout" => {
+            let layout = match after {
+                "A" => Layout::A,
+                "B" => Layout::B,
+                "C" => Layout::sharded(entities()),
+                _ => return None,
+            };
+            Input::SetLayout { op: number()?, layout }
+        }
+        "remote" => Input::Remote { op: number()?, changes: changes(after)? },
+        "sent" => Input::Sent(changes(rest)?),
+        "got" => Input::Got { ask: number()?, found: pairs(after) },
+        "stored" => Input::Stored { ask: number()? },
+        "listed" => Input::Listed { ask: number()?, keys: list(after) },
+        "failed" => {
+            let failure = match after {
+                "quota" => Failure::Quota,
+                "gone" => Failure::Gone,
+                _ => Failure::Other,
+            };
+            Input::Failed { ask: number()?, failure }
+        }
+        "changed" => Input::Changed(pairs(rest)),
+        "message" => Input::Message(rest.to_owned()),
+        "acked" => Input::Acked { send: number()? },
+        "no-receiver" => Input::NoReceiver { send: number()? },
+        _ => return None,
+    })
+}
+
+/// The answer to an operation that cannot even be read.
+pub(super) fn refuse(input: &str) -> String {
+    let op = input.split(FIELD).nth(1).unwrap_or_default();
+    format!("{EFFECT}reject{FIELD}{op}{FIELD}value")
+}
+
+/// When to wake, and the effects.
+pub(super) fn write(output: &Output) -> String {
+    let mut out = output.wake_at.map(|at| at.as_ms().to_string()).unwrap_or_default();
+    for effect in &output.effects {
+        out.push(EFFECT);
+        write_effect(effect, &mut out);
+    }
+    out
+}
+
+fn write_effect(effect: &Effect, out: &mut String) {
+    let mut say = |fields: &[&str]| {
+        for (position, field) in fields.iter().enumerate() {
+            if position > 0 {
+                out.push(FIELD);
+            }
+            out.push_str(field);
+        }
+    };
+    match effect {
+        Effect::Ready => say(&["ready"]),
+        Effect::Clear => say(&["clear"]),
+        Effect::List { ask } => say(&["list", &ask.to_string()]),
+        Effect::Send { send, text } => say(&["send", &send.to_string(), text]),
+        Effect::Render { id, value } => say(&["render", id, value.as_ref().map_or("", Value::text)]),
+        Effect::Settings(settings) => say(&["settings", &settings.text()]),
+        Effect::Resolve { op } => say(&["resolve", &op.to_string()]),
+        Effect::Get { ask, keys } => {
+            say(&["get", &ask.to_string()]);
+            keys.iter().for_each(|key| say(&["", key]));
+        }
+        Effect::Set { ask, entries } => {
+            say(&["set", &ask.to_string()]);
+            entries.iter().for_each(|(key, text)| say(&["", key, text]));
+        }
+        Effect::Remove { ask, keys } => {
+            say(&["remove", &ask.to_string()]);
+            keys.iter().for_each(|key| say(&["", key]));
+        }
+        Effect::Unsent(ids) => {
+            say(&["unsent"]);
+            ids.iter().for_each(|id| say(&["", id]));
+        }
+        Effect::Reject { op, error } => {
+            say(&["reject", &op.to_string(), word(error)]);
+            if let Error::BadSettings(fields) = error {
+                fields.iter().for_each(|wrong| say(&["", wrong.field, wrong.problem]));
+            }
+        }
+        Effect::Report(report) => {
+            let (word, detail) = report_words(report);
+            say(&["report", word, &detail]);
+        }
+    }
+}
+
+fn word(error: &Error) -> &'static str {
+    match error {
+        Error::BadId => "id",
+        Error::BadSettings(_) => "settings",
+        Error::TooMany => "full",
+        Error::Busy => "busy",
+        Error::Quota => "quota",
+        Error::Closed => "closed",
+        _ => "storage",
+    }
+}
+
+fn report_words(report: &Report) -> (&'static str, String) {
+    match report {
+        Report::Poisoned { key } => ("poisoned", key.clone()),
+        Report::NotMigrated { id } => ("not-migrated", id.clone()),
+        Report::NewerSchema { stored } => ("newer-schema", stored.to_string()),
+        Report::NoReceiver => ("no-receiver", String::new()),
+        Report::Unacknowledged => ("unacknowledged", String::new()),
+        Report::Overflow => ("overflow", String::new()),
+        Report::ClockJumped => ("clock-jumped", String::new()),
+        Report::StorageFailed(Failure::Quota) => ("storage-failed", "quota".to_owned()),
+        Report::StorageFailed(_) => ("storage-failed", String::new()),
+        _ => ("other", String::new()),
+    }
+}
+
+fn list(text: &str) -> Vec<String> {
+    if text.is_empty() { Vec::new() } else { text.split(FIELD).map(str::to_owned).collect() }
+}
+
+fn pairs(text: &str) -> Vec<(String, Option<String>)> {
+    let mut fields = text.split(FIELD);
+    let mut found = Vec::new();
+    while let (Some(key), Some(contents)) = (fields.next(), fields.next()) {
+        found.push((key.to_owned(), (!contents.is_empty()).then(|| contents.to_owned())));
+    }
+    found
+}
+
+fn changes(text: &str) -> Option<Vec<Change>> {
+    let Json::List(changes) = Json::read(text).ok()? else { return None };
+    Some(changes.iter().filter_map(Change::read).collect())
+}

@@ -1,0 +1,273 @@
+// Shared state of the package where no browser is needed: several contexts in one process over a storage of the test's own,
+// which has no compare-and-set, answers late and can refuse. Needs `cargo xtask wasm` first.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { initSync, openState } from "../pkg/state.js";
+
+initSync(await readFile(new URL("../pkg/syncline_state_bg.wasm", import.meta.url)));
+
+/** A storage area as browsers have it; each `port()` is one context's way to it. */
+class Area {
+  keys = new Map();
+  ports = new Set();
+  /** What the next write is answered with, if it is refused. */
+  refusal;
+
+  port() {
+    const area = this;
+    let heard;
+    const turn = () => new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
+    const told = (entries) => {
+      const there = [...area.ports];
+      setTimeout(() => there.forEach((port) => port.heard?.changed(entries)), 1);
+    };
+    const port = {
+      get heard() {
+        return heard;
+      },
+      listen(listener) {
+        heard = listener;
+        area.ports.add(port);
+      },
+      async get(keys) {
+        await turn();
+        return keys.map((key) => [key, area.keys.get(key)]);
+      },
+      async set(entries) {
+        await turn();
+        if (area.refusal !== undefined) throw Object.assign(new Error("refused"), { kind: area.refusal });
+        for (const [key, text] of entries) area.keys.set(key, text);
+        told(entries);
+      },
+      async remove(keys) {
+        await turn();
+        for (const key of keys) area.keys.delete(key);
+        told(keys.map((key) => [key, undefined]));
+      },
+      async list() {
+        await turn();
+        return [...area.keys.keys()];
+      },
+      async send(text) {
+        for (const other of area.ports) if (other !== port) other.heard?.message(text);
+        return area.ports.size > 1 ? "acked" : "no-receiver";
+      },
+      close() {
+        area.ports.delete(port);
+      },
+    };
+    return port;
+  }
+}
+
+function open(t, area, options) {
+  const state = openState({ storage: area.port(), ...options });
+  t.after(() => state.close());
+  return state;
+}
+
+/** Resolves when `holds` does, looked at after every change. */
+function until(state, holds) {
+  if (holds()) return Promise.resolve();
+  return new Promise((resolve) => {
+    const stop = state.subscribe(() => {
+      if (!holds()) return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+test("st_20 four contexts add 50 ids each at once, and each has all of them", async (t) => {
+  const area = new Area();
+  const states = Array.from({ length: 4 }, () => open(t, area));
+  const adds = states.flatMap((state, context) =>
+    Array.from({ length: 50 }, (_, number) => state.put(`${context}-${number}`, { checked: true })),
+  );
+  await Promise.all(adds);
+  for (const state of states) await until(state, () => state.size === 200);
+  const late = open(t, area);
+  // An index that somebody has just overwritten is mended by those who know what it lacks.
+  await until(late, () => late.size === 200);
+});
+
+test("st_11 an operation shows at once and is taken back when the storage refuses", async (t) => {
+  const area = new Area();
+  const state = open(t, area);
+  await state.put("a", { checked: false });
+  area.refusal = "quota";
+  const events = [];
+  state.subscribe("a", ({ value }) => events.push(value));
+  const refused = state.put("a", { checked: true });
+  await until(state, () => state.get("a").checked);
+  await assert.rejects(refused, { name: "SynclineError", code: "quota-exceeded", retryable: false });
+  assert.deepEqual(state.get("a"), { checked: false });
+  assert.deepEqual(events, [{ checked: true }, { checked: false }]);
+  area.refusal = undefined;
+  await state.put("a", { checked: true });
+  assert.equal(JSON.parse(area.keys.get("trackedEntity:a")).checked, true);
+});
+
+test("st_13 snapshots and values stay the same object until they change", async (t) => {
+  const area = new Area();
+  const [one, other] = [open(t, area), open(t, area)];
+  await one.put("a", { list: [1, { deep: true }] });
+  await until(other, () => other.has("a"));
+  const before = other.getSnapshot();
+  assert.equal(other.getSnapshot(), before);
+  assert.equal(other.get("a"), before.entities.get("a"));
+  assert.ok(Object.isFrozen(other.get("a").list[1]));
+  await one.put("b", {});
+  await until(other, () => other.has("b"));
+  assert.notEqual(other.getSnapshot(), before);
+  assert.equal(other.get("a"), before.entities.get("a"), "what did not change is the same");
+  assert.equal(before.entities.size, 1, "what was handed out stays as it was");
+});
+
+test("st_12 a listener of one entity hears of that one alone, and of a reset", async (t) => {
+  const area = new Area();
+  const state = open(t, area);
+  await state.put("a", { n: 1 });
+  const [heard, all] = [[], []];
+  state.subscribe("a", ({ id, value }) => heard.push([id, value]));
+  const stop = state.subscribe(({ type }) => type !== "report" && all.push(type));
+  await state.put("b", { n: 2 });
+  await state.put("a", { n: 3 });
+  await state.put("a", { n: 3 });
+  await state.reset();
+  assert.deepEqual(heard, [["a", { n: 3 }], ["a", undefined]]);
+  assert.deepEqual(all, ["entity", "entity", "cleared"]);
+  stop();
+  await state.put("c", {});
+  assert.equal(all.length, 3);
+});
+
+test("st_26 what storage would lose is refused with the path of the field, and nothing is written", async (t) => {
+  const area = new Area();
+  const state = open(t, area);
+  await state.ready;
+  const cases = [
+    [{ list: [0, { due: new Date(0) }] }, "list.1.due", "a date cannot be stored"],
+    [{ n: NaN }, "n", "a number that JSON cannot hold"],
+    [{ n: -0 }, "n", "a number that JSON cannot hold"],
+    [{ a: undefined }, "a", "undefined cannot be stored"],
+    [{ list: [1, , 2] }, "list.1", "undefined cannot be stored"],
+    [{ text: "half \ud800" }, "text", "text with half a surrogate pair"],
+    [{ f() {} }, "f", "a function cannot be stored"],
+    [{ n: 1n }, "n", "a bigint cannot be stored"],
+    [{ bytes: new Uint8Array(2) }, "bytes", "an object that is not plain cannot be stored"],
+    [{ map: new Map() }, "map", "an object that is not plain cannot be stored"],
+    [{ sync: 1 }, "sync", "the name is reserved"],
+    [[1], "", undefined],
+    ["text", "", undefined],
+    [null, "", undefined],
+  ];
+  const round = {};
+  round.again = { round };
+  cases.push([round, undefined, "nested too deeply"]);
+  for (const [value, field, problem] of cases) {
+    await assert.rejects(state.put("a", value), (error) => {
+      assert.equal(error.code, "invalid-value");
+      if (field !== undefined) assert.equal(error.fields[0].field, field);
+      if (problem !== undefined) assert.equal(error.fields[0].problem, problem);
+      return true;
+    });
+  }
+  await assert.rejects(state.put("", {}), { code: "invalid-argument" });
+  await assert.rejects(state.put("a\n", {}), { code: "invalid-argument" });
+  await assert.rejects(state.put("x".repeat(257), {}), { code: "invalid-argument" });
+  assert.equal(area.keys.size, 0);
+  await state.put("日本 😀", { null: null, list: [[], {}, "é😀", 1e21, -2.5], "": true });
+  assert.deepEqual(state.get("日本 😀"), { null: null, list: [[], {}, "é😀", 1e21, -2.5], "": true });
+});
+
+test("st_03 settings are refused field by field before anything is written", async (t) => {
+  const area = new Area();
+  const [one, other] = [open(t, area), open(t, area)];
+  await Promise.all([one.ready, other.ready]);
+  await assert.rejects(one.setSettings({ featureEnabled: 1, scopeMode: "specific", themeToken: "red" }), (error) => {
+    assert.equal(error.code, "invalid-settings");
+    assert.deepEqual(error.fields.map(({ field }) => field).sort(), ["featureEnabled", "scopeTargetId", "themeToken"]);
+    return true;
+  });
+  assert.equal(area.keys.has("syncSettings"), false);
+  const settings = { featureEnabled: false, scopeMode: "specific", scopeTargetId: "shop", themeToken: "#123456" };
+  await one.setSettings(settings);
+  await until(other, () => other.settings.featureEnabled === false);
+  assert.deepEqual(other.settings, settings);
+});
+
+test("st_26 poisoned and foreign keys are left alone, reported, and the rest loads", async (t) => {
+  const area = new Area();
+  const first = open(t, area);
+  await Promise.all([first.put("good", { n: 1 }), first.put("bad", { n: 2 })]);
+  first.close();
+  area.keys.set("trackedEntity:bad", "no JSON \0 at all");
+  area.keys.set("theirs", "{\"kept\":true}");
+  area.keys.set("trackedEntity:nul\0l", "{}");
+  const state = open(t, area);
+  const reports = [];
+  state.subscribe((event) => event.type === "report" && reports.push([event.report, event.detail]));
+  await state.ready;
+  assert.deepEqual(state.ids(), ["good"]);
+  assert.deepEqual(reports, [["poisoned", "trackedEntity:bad"]]);
+  await state.reset();
+  assert.equal(area.keys.get("theirs"), "{\"kept\":true}");
+  assert.equal(area.keys.get("trackedEntity:nul\0l"), "{}");
+});
+
+test("st_25 an extension that was reloaded leaves a page that goes quiet", async (t) => {
+  const area = new Area();
+  const state = open(t, area);
+  await state.put("a", {});
+  const events = [];
+  state.subscribe((event) => events.push(event));
+  area.refusal = "gone";
+  await assert.rejects(state.put("b", {}), { code: "stopped" });
+  await assert.rejects(state.put("c", {}), { code: "stopped" });
+  assert.deepEqual(events.at(-1), { type: "closed", reason: "gone" });
+  assert.equal(area.ports.size, 0, "it listens to nothing any more");
+});
+
+test("st_21 migrations run once for each entity, and a newer schema is not touched", async (t) => {
+  const area = new Area();
+  const old = open(t, area);
+  await Promise.all([old.put("a", { done: true }), old.put("odd", { done: 1 })]);
+  old.close();
+  const calls = [];
+  const migrate = (version, id, value) => {
+    calls.push([version, id]);
+    if (typeof value.done !== "boolean") throw new Error("no idea");
+    return { checked: value.done };
+  };
+  const state = open(t, area, { schemaVersion: 2, migrate });
+  const reports = [];
+  state.subscribe((event) => event.type === "report" && reports.push(event.report));
+  await state.ready;
+  assert.deepEqual(state.get("a"), { checked: true });
+  assert.ok(calls.length >= 2 && reports.includes("not-migrated"));
+  const again = open(t, area, { schemaVersion: 2, migrate });
+  await again.ready;
+  assert.deepEqual(again.get("a"), { checked: true });
+  const older = open(t, area);
+  await assert.rejects(older.ready, { code: "newer-schema" });
+  await assert.rejects(older.put("a", {}), { code: "stopped" });
+});
+
+test("st_25 nothing is missed before the rules are there, and options are checked", async (t) => {
+  assert.throws(() => openState(), { code: "unsupported-environment" });
+  assert.throws(() => openState({ storage: {} }), { code: "invalid-argument" });
+  assert.throws(() => openState({ storage: new Area().port(), schemaVersion: 0 }), { code: "invalid-argument" });
+  const area = new Area();
+  const port = area.port();
+  const state = openState({ storage: port });
+  t.after(() => state.close());
+  assert.equal(typeof port.heard.changed, "function", "registered before openState returns");
+  const controller = new AbortController();
+  const aborted = openState({ storage: area.port(), signal: controller.signal });
+  controller.abort();
+  await assert.rejects(aborted.ready, { code: "stopped" });
+  await state.ready;
+});
