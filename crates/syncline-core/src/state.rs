@@ -23,6 +23,7 @@ pub mod names;
 mod port;
 mod replica;
 mod settings;
+mod sorted;
 mod stamp;
 mod value;
 

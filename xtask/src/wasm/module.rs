@@ -8,31 +8,40 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use wasm_bindgen_cli_support::Bindgen;
 
+use super::System;
 use crate::command;
 use crate::files::{self, Fingerprint};
 use crate::setup::WASM_TARGET;
 use crate::workspace::Workspace;
 
 /// The folder with the module of one system, `syncline_<system>_bg.wasm`, and its glue.
-pub(super) fn build(workspace: &Workspace, system: &str) -> Result<PathBuf> {
+pub(super) fn build(workspace: &Workspace, system: &System) -> Result<PathBuf> {
     let module = compile(workspace, system)?;
-    let folder = workspace.notes().join("wasm").join(system);
+    let folder = workspace.notes().join("wasm").join(system.name);
     let stamp = folder.with_extension("stamp");
     let inputs = inputs(workspace, &module)?;
     if !folder.exists() || fs::read_to_string(&stamp).ok().as_ref() != Some(&inputs) {
         fs::create_dir_all(folder.parent().expect("a joined path has a parent"))
             .context("cannot create a folder for the modules")?;
-        files::replace_folder(&folder, |new| bind(workspace, system, &module, new))?;
+        files::replace_folder(&folder, |new| bind(workspace, system.name, &module, new))?;
         fs::write(&stamp, inputs).context("cannot note what the module was built from")?;
     }
     Ok(folder)
 }
 
 /// Compiles the module with this system alone; Cargo knows best whether there is anything to do.
-fn compile(workspace: &Workspace, system: &str) -> Result<PathBuf> {
+fn compile(workspace: &Workspace, system: &System) -> Result<PathBuf> {
     let mut cargo = workspace.cargo(["build", "-p", "syncline-browser", "--example", "module"]);
-    cargo.args(["--no-default-features", "--features", system, "--profile", "wasm", "--target", WASM_TARGET]);
-    command::stream(&mut cargo)?;
+    cargo.args([
+        "--no-default-features",
+        "--features",
+        system.name,
+        "--profile",
+        "wasm",
+        "--target",
+        WASM_TARGET,
+    ]);
+    command::stream(cargo.env("CARGO_PROFILE_WASM_OPT_LEVEL", system.opt_level))?;
     Ok(workspace.target.join(WASM_TARGET).join("wasm/examples/module.wasm"))
 }
 

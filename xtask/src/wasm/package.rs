@@ -9,7 +9,8 @@ use brotli::enc::BrotliEncoderParams;
 use serde_json::Value;
 
 use super::System;
-use crate::files;
+use crate::workspace::Workspace;
+use crate::{command, files};
 
 /// Checks that the hand-written `package.json` in `folder` describes what is there.
 pub(super) fn check(folder: &Path, version: &str, systems: &[System]) -> Result<()> {
@@ -56,8 +57,26 @@ fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
+/// Takes comments and spaces out of the scripts in `folder`: whoever wants to read them reads the source. Names stay, so
+/// that errors can be traced.
+pub(super) fn shorten(workspace: &Workspace, folder: &Path) -> Result<()> {
+    // By way of npm, because the tool is a program or a script, as its installation went.
+    let mut esbuild = workspace.npm(&workspace.web(), ["exec", "--offline", "--", "esbuild"]);
+    let scripts =
+        files::tree(folder)?.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "js"));
+    esbuild.args(scripts.map(|file| folder.join(file)));
+    esbuild.args([
+        "--minify-whitespace",
+        "--minify-syntax",
+        "--charset=utf8",
+        "--log-level=warning",
+        "--allow-overwrite",
+    ]);
+    command::watch("esbuild", esbuild.arg(format!("--outdir={}", folder.display())))
+}
+
 /// The ways in which a script names a file to be loaded.
-const LOADING: [&str; 4] = ["from ", "import ", "import(", "new URL("];
+const LOADING: [&str; 4] = ["from", "import", "import(", "new URL("];
 
 /// What a page loads that uses one system, brotli-compressed.
 pub(super) struct Size {
@@ -90,7 +109,8 @@ fn loads(folder: &Path, entry: &str) -> Result<BTreeSet<String>> {
             let text =
                 fs::read_to_string(folder.join(&name)).with_context(|| format!("cannot read {name}"))?;
             let parts: Vec<&str> = text.split('"').collect();
-            let named = parts.windows(2).filter(|pair| LOADING.iter().any(|word| pair[0].ends_with(word)));
+            let named =
+                parts.windows(2).filter(|pair| LOADING.iter().any(|word| pair[0].trim_end().ends_with(word)));
             next.extend(named.filter_map(|pair| pair[1].strip_prefix("./")).map(str::to_owned));
         }
         found.insert(name);
@@ -186,7 +206,7 @@ mod tests {
         write("syncline_a_bg.wasm", &"a".repeat(50_000));
         write("syncline_b_bg.wasm", "b");
         write("a.d.ts", "types are not loaded");
-        let system = |name, entry| System { name, entry, budget_bytes: 40 };
+        let system = |name, entry| System { name, opt_level: "3", entry, budget_bytes: 40 };
         [system("a", "a.js"), system("b", "b.js")]
     }
 

@@ -8,11 +8,10 @@
 //! was added, an id missing beside its stamp was removed. Where such a writer dropped the stamps altogether, an id
 //! that is missing was removed unless it was added within [`PLAIN_WINDOW`]: then the writer had not seen it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::json::{Json, write_text};
 use super::layout::{Layout, Place};
 use super::names::{HORIZON, PLAIN_WINDOW};
+use super::sorted::{Map, Set};
 use super::stamp::{Clock, Stamp, is_ahead};
 use super::value::is_id;
 use crate::time::Timestamp;
@@ -40,7 +39,7 @@ pub struct Index {
     layout: Layout,
     layout_since: Stamp,
     /// One for each key of the index that lists ids, so that a change to one key costs what that key holds.
-    buckets: Vec<BTreeMap<String, Entry>>,
+    buckets: Vec<Map<Entry>>,
     live: usize,
 }
 
@@ -50,7 +49,7 @@ impl Default for Index {
             floor: Stamp::ZERO,
             layout: Layout::B,
             layout_since: Stamp::ZERO,
-            buckets: vec![BTreeMap::new()],
+            buckets: vec![Map::new()],
             live: 0,
         }
     }
@@ -161,10 +160,10 @@ impl Index {
 
     /// Every entry, for [`lower_floor`](Self::lower_floor).
     pub(super) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
-        self.buckets.iter().flatten()
+        self.buckets.iter().flat_map(Map::iter)
     }
 
-    fn bucket(&self, id: &str) -> &BTreeMap<String, Entry> {
+    fn bucket(&self, id: &str) -> &Map<Entry> {
         &self.buckets[self.layout.bucket(id)]
     }
 
@@ -189,7 +188,7 @@ impl Index {
             return;
         }
         self.layout = layout;
-        let empty = vec![BTreeMap::new(); layout.buckets()];
+        let empty = vec![Map::new(); layout.buckets()];
         for (id, entry) in std::mem::replace(&mut self.buckets, empty).into_iter().flatten() {
             self.buckets[layout.bucket(&id)].insert(id, entry);
         }
@@ -207,7 +206,7 @@ impl Index {
             (Layout::C(_), Place::Shard(shard)) => self.buckets.get(shard as usize),
             _ => None,
         };
-        for (id, entry) in bucket.into_iter().flatten() {
+        for (id, entry) in bucket.into_iter().flat_map(Map::iter) {
             if entry.live {
                 document.stamps.insert(id.clone(), entry.stamp);
                 document.ids.insert(id.clone());
@@ -233,13 +232,13 @@ impl Index {
         absorbed.moved = self.join_layout(document.layout, since);
         let mut ahead = is_ahead(document.floor, wall) || is_ahead(document.layout_since, wall);
         let mut facts = Vec::new();
-        for (id, &stamp) in &document.stamps {
+        for (id, &stamp) in document.stamps.iter() {
             ahead |= is_ahead(stamp, wall);
             let stamp = clock.meet(stamp, wall);
             let live = document.ids.contains(id);
             facts.push((id, Entry { stamp: if live { stamp } else { stamp.after(wall) }, live }));
         }
-        for (id, &stamp) in &document.gone {
+        for (id, &stamp) in document.gone.iter() {
             ahead |= is_ahead(stamp, wall);
             let stamp = clock.meet(stamp, wall);
             // A removal beyond the horizon counts only against something that is still here.
@@ -307,9 +306,9 @@ pub fn is_forgotten(removed: Stamp, wall: Timestamp) -> bool {
 /// What one key of the index says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Document {
-    ids: BTreeSet<String>,
-    stamps: BTreeMap<String, Stamp>,
-    gone: BTreeMap<String, Stamp>,
+    ids: Set,
+    stamps: Map<Stamp>,
+    gone: Map<Stamp>,
     floor: Stamp,
     layout: Layout,
     layout_since: Stamp,
@@ -328,7 +327,7 @@ impl Document {
                 let stamp = |(id, stamp): &(String, Json)| Some((id.clone(), Stamp::read(stamp.as_text()?)?));
                 members.iter().filter(|(id, _)| is_id(id)).filter_map(stamp).collect()
             }
-            _ => BTreeMap::new(),
+            _ => Map::new(),
         };
         let stamp =
             |name| json.member(name).and_then(Json::as_text).and_then(Stamp::read).unwrap_or_default();
@@ -383,7 +382,7 @@ impl Document {
     }
 }
 
-fn write_stamps(stamps: &BTreeMap<String, Stamp>, out: &mut String) {
+fn write_stamps(stamps: &Map<Stamp>, out: &mut String) {
     out.push('{');
     for (position, (id, stamp)) in stamps.iter().enumerate() {
         if position > 0 {

@@ -8,6 +8,7 @@
 //! than [`DEPTH_MAX`], a number JSON has no word for.
 
 use super::names::DEPTH_MAX;
+use super::sorted::Map;
 
 /// A JSON value. Members are sorted by name and unique.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,13 +107,12 @@ impl Json {
 
     /// An object of `members` in any order; of two with one name the later one counts.
     #[must_use]
-    pub fn map(mut members: Vec<(String, Self)>) -> Self {
-        // The sort is stable, so that of equal names the last one given stands last.
-        members.sort_by(|one, other| one.0.cmp(&other.0));
-        members.reverse();
-        members.dedup_by(|next, kept| next.0 == kept.0);
-        members.reverse();
-        Self::Map(members)
+    pub fn map(members: Vec<(String, Self)>) -> Self {
+        // Most come as they were written, in order.
+        if members.is_sorted_by(|one, other| one.0 < other.0) {
+            return Self::Map(members);
+        }
+        Self::Map(members.into_iter().collect::<Map<_>>().into_iter().collect())
     }
 }
 

@@ -19,7 +19,7 @@ mod operate;
 mod sweep;
 mod talk;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use super::bridge::Change;
@@ -30,6 +30,7 @@ use super::names::{
 };
 use super::port::{Effect, Error, Input, Output, Report};
 use super::settings::Settings;
+use super::sorted::{Map, Set};
 use super::stamp::{Clock, Stamp};
 use super::value::{Stored, Value};
 use crate::time::Timestamp;
@@ -61,11 +62,11 @@ pub struct Replica {
     now: Timestamp,
     wall: Timestamp,
     index: Index,
-    values: BTreeMap<String, Held>,
+    values: Map<Held>,
     settings: Settings,
     settings_pending: bool,
     /// What the view shows.
-    shown: BTreeMap<String, Value>,
+    shown: Map<Value>,
     /// What came in while loading.
     queue: VecDeque<Input>,
     overflowed: bool,
@@ -78,15 +79,15 @@ pub struct Replica {
     /// Numbers operations as they are begun.
     begun: u64,
     /// Keys to be read, and written if they lack something.
-    dirty: BTreeSet<String>,
+    dirty: Set,
     flight: flush::Flight,
     asked: u64,
     /// No question before this moment, after a failure.
     rest_until: Timestamp,
     failures: u32,
     /// What keys of the index said when they said all.
-    clean: BTreeMap<String, String>,
-    poisoned: BTreeMap<String, String>,
+    clean: Map<String>,
+    poisoned: Map<String>,
     index_seen: bool,
     rebuild: bool,
     schema: u32,
@@ -94,15 +95,15 @@ pub struct Replica {
     /// Chunks to be written before the layout changes, last one first.
     moving: Vec<Vec<(String, String)>>,
     /// Keys to look at again, and when.
-    verify: BTreeSet<String>,
+    verify: Set,
     verify_at: Option<Timestamp>,
     /// Keys of the index that lack something, to be written when all is loaded.
-    later: BTreeSet<String>,
+    later: Set,
     /// Keys of entities that were just removed.
-    trash: BTreeSet<String>,
+    trash: Set,
     sweep: sweep::Sweep,
     /// Entities whose changes a node should hear of, not marked in storage yet.
-    marks: BTreeSet<String>,
+    marks: Set,
     talk: talk::Talk,
     out: Vec<Effect>,
 }
@@ -140,34 +141,34 @@ impl Replica {
             now: Timestamp::ZERO,
             wall: Timestamp::ZERO,
             index: Index::default(),
-            values: BTreeMap::new(),
+            values: Map::new(),
             settings: Settings::default(),
             settings_pending: false,
-            shown: BTreeMap::new(),
+            shown: Map::new(),
             queue: VecDeque::new(),
             overflowed: false,
             waiting: VecDeque::new(),
             ops: VecDeque::new(),
             solo: 0,
             begun: 0,
-            dirty: BTreeSet::new(),
+            dirty: Set::new(),
             flight: flush::Flight::None,
             asked: 0,
             rest_until: Timestamp::ZERO,
             failures: 0,
-            clean: BTreeMap::new(),
-            poisoned: BTreeMap::new(),
+            clean: Map::new(),
+            poisoned: Map::new(),
             index_seen: false,
             rebuild: false,
             schema: 1,
             schema_due: false,
             moving: Vec::new(),
-            verify: BTreeSet::new(),
+            verify: Set::new(),
             verify_at: None,
-            later: BTreeSet::new(),
-            trash: BTreeSet::new(),
+            later: Set::new(),
+            trash: Set::new(),
             sweep: sweep::Sweep::default(),
-            marks: BTreeSet::new(),
+            marks: Set::new(),
             talk: talk::Talk::default(),
             out: Vec::new(),
         }
@@ -337,7 +338,7 @@ impl Replica {
         }
         self.phase = Phase::Ready;
         self.dirty.append(&mut self.later);
-        let mut ids: BTreeSet<String> = self.index.ids().map(str::to_owned).collect();
+        let mut ids: Set = self.index.ids().map(str::to_owned).collect();
         ids.extend(self.shown.keys().cloned());
         ids.iter().for_each(|id| self.show(id));
         self.out.push(Effect::Ready);

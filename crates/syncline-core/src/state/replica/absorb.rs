@@ -9,6 +9,7 @@ use super::super::layout::{Kind, Layout, Place};
 use super::super::names::{INDEX_KEY, PACKED_KEY};
 use super::super::port::{Effect, Report};
 use super::super::settings::Settings;
+use super::super::sorted::Set;
 use super::super::stamp::{Stamp, is_ahead};
 use super::super::value::{Refused, Stored, is_id};
 use super::{Held, Phase, Replica};
@@ -145,7 +146,7 @@ impl Replica {
             }
         };
         let mut lacking = false;
-        let mut found = std::collections::BTreeSet::new();
+        let mut found = Set::new();
         for (id, json) in members {
             let stored = Stored::from_json(json);
             let plain = matches!(&stored, Ok(stored) if stored.stamp.is_none());

@@ -1,6 +1,5 @@
 //! The loop between knowledge and storage: read what is dirty, merge, write what storage does not say, look again.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::layout::{Kind, Place};
@@ -9,6 +8,7 @@ use super::super::names::{
     VERIFY_AFTER,
 };
 use super::super::port::{Effect, Error, Failure, Report};
+use super::super::sorted::Set;
 use super::super::value::write_member;
 use super::absorb::Source;
 use super::{Phase, Replica};
@@ -26,7 +26,7 @@ pub(super) enum Flight {
     },
     Set {
         ask: u64,
-        keys: BTreeSet<String>,
+        keys: Set,
         number: u64,
         marks: Vec<String>,
     },
@@ -88,7 +88,7 @@ impl Replica {
                 return;
             }
             if !self.marks.is_empty() {
-                return self.write(Vec::new(), BTreeSet::new());
+                return self.write(Vec::new(), Set::new());
             }
             if self.sweep.wants_list() {
                 return self.ask_list();
@@ -137,8 +137,8 @@ impl Replica {
             Flight::Get { ask: asked, keys } if asked == ask => {
                 self.failures = 0;
                 self.sort_index_first(&mut found);
-                let asked: BTreeSet<String> = keys.into_iter().collect();
-                let (mut lacking, mut saying) = (BTreeSet::new(), BTreeSet::new());
+                let asked: Set = keys.into_iter().collect();
+                let (mut lacking, mut saying) = (Set::new(), Set::new());
                 for (key, text) in found.into_iter().filter(|(key, _)| asked.contains(key)) {
                     let lacks = self.absorb(&key, text.as_deref(), Source::Read);
                     let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
@@ -161,18 +161,22 @@ impl Replica {
     }
 
     /// Changes to the index are taken in before entities, so that these are known to be listed.
-    pub(super) fn sort_index_first(&self, found: &mut [(String, Option<String>)]) {
-        let layout = self.index.layout();
-        found.sort_by_key(|(key, _)| match layout.kind(key) {
-            Kind::Settings => 0,
-            Kind::Schema => 1,
-            Kind::Index(Some(Place::Whole)) => 2,
-            Kind::Index(_) => 3,
-            Kind::Packed | Kind::Entity(_) | Kind::Foreign => 4,
-        });
+    pub(super) fn sort_index_first(&self, found: &mut Vec<(String, Option<String>)>) {
+        let mut ranks: [Vec<_>; 5] = Default::default();
+        for entry in found.drain(..) {
+            let rank = match self.index.layout().kind(&entry.0) {
+                Kind::Settings => 0,
+                Kind::Schema => 1,
+                Kind::Index(Some(Place::Whole)) => 2,
+                Kind::Index(_) => 3,
+                Kind::Packed | Kind::Entity(_) | Kind::Foreign => 4,
+            };
+            ranks[rank].push(entry);
+        }
+        found.extend(ranks.into_iter().flatten());
     }
 
-    fn write_lacking(&mut self, mut keys: BTreeSet<String>) {
+    fn write_lacking(&mut self, mut keys: Set) {
         let layout = self.index.layout();
         let index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
         if keys.iter().any(index) {
@@ -194,11 +198,12 @@ impl Replica {
                 keys.extend(unread);
             }
         }
-        let mut entries = Vec::new();
+        // In the order in which they are to be written.
+        let mut ranks: [Vec<(String, String)>; 6] = Default::default();
         for key in &keys {
             let Some(text) = self.text_of(key) else { continue };
             if let Some(aside) = self.poisoned.remove(key) {
-                entries.push((0, format!("{ASIDE_PREFIX}{key}"), aside));
+                ranks[0].push((format!("{ASIDE_PREFIX}{key}"), aside));
             }
             let rank = match layout.kind(key) {
                 Kind::Entity(_) => 1,
@@ -207,15 +212,15 @@ impl Replica {
                 Kind::Index(_) => 3,
                 _ => 5,
             };
-            entries.push((rank, key.clone(), text));
+            ranks[rank].push((key.clone(), text));
         }
-        entries.sort();
+        let entries: Vec<_> = ranks.into_iter().flatten().collect();
         if !entries.is_empty() {
-            self.write(entries.into_iter().map(|(_, key, text)| (key, text)).collect(), keys);
+            self.write(entries, keys);
         }
     }
 
-    fn write(&mut self, mut entries: Vec<(String, String)>, keys: BTreeSet<String>) {
+    fn write(&mut self, mut entries: Vec<(String, String)>, keys: Set) {
         let marks: Vec<String> = std::mem::take(&mut self.marks).into_iter().collect();
         let marked = marks.iter().map(|id| (format!("{UNSENT_PREFIX}{id}"), "true".to_owned()));
         entries.splice(0..0, marked);

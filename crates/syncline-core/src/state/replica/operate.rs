@@ -1,7 +1,5 @@
 //! What callers ask for: done in memory at once, so that the view follows the hand; taken back if storage refuses.
 
-use std::collections::BTreeSet;
-
 use super::super::bridge::Change;
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout, Place};
@@ -11,6 +9,7 @@ use super::super::names::{
 };
 use super::super::port::{Effect, Error, Input};
 use super::super::settings::Settings;
+use super::super::sorted::Set;
 use super::super::stamp::Stamp;
 use super::super::value::{Stored, Value, is_id};
 use super::{Held, Replica};
@@ -37,7 +36,7 @@ pub(super) struct Op {
     /// Counts operations; what was written before this one was begun does not hold it.
     number: u64,
     /// Keys that must be stored before it is done.
-    keys: BTreeSet<String>,
+    keys: Set,
     undo: Undo,
 }
 
@@ -62,7 +61,7 @@ struct Before {
 }
 
 impl Op {
-    pub(super) fn waits_for(&self, keys: &BTreeSet<String>) -> bool {
+    pub(super) fn waits_for(&self, keys: &Set) -> bool {
         self.keys.iter().any(|key| keys.contains(key))
     }
 }
@@ -126,7 +125,7 @@ impl Replica {
         });
     }
 
-    fn put(&mut self, id: &str, value: Value) -> Result<(BTreeSet<String>, Undo), Error> {
+    fn put(&mut self, id: &str, value: Value) -> Result<(Set, Undo), Error> {
         if !is_id(id) {
             return Err(Error::BadId);
         }
@@ -140,7 +139,7 @@ impl Replica {
         }
         let (layout, stamp) = (self.index.layout(), self.clock.tick(self.wall));
         let entry = self.index.entry(id);
-        let mut keys = BTreeSet::from([layout.value_key(id)]);
+        let mut keys = Set::from([layout.value_key(id)]);
         let mut made = None;
         if !listed {
             made = Some(Entry { stamp, live: true });
@@ -161,9 +160,9 @@ impl Replica {
         self.ops.iter().any(|op| op.keys.contains(&key)).then_some(key)
     }
 
-    fn remove(&mut self, ids: &[String]) -> (BTreeSet<String>, Undo) {
+    fn remove(&mut self, ids: &[String]) -> (Set, Undo) {
         let layout = self.index.layout();
-        let (mut keys, mut undo) = (BTreeSet::new(), Vec::new());
+        let (mut keys, mut undo) = (Set::new(), Vec::new());
         for id in ids.iter().filter(|id| is_id(id)) {
             if !self.index.lists(id) {
                 // Removed by an operation that is not stored yet: then this one is not, either.
@@ -187,7 +186,7 @@ impl Replica {
         (keys, Undo::Entities(undo))
     }
 
-    fn reset(&mut self) -> (BTreeSet<String>, Undo) {
+    fn reset(&mut self) -> (Set, Undo) {
         let layout = self.index.layout();
         let before = self.index.floor();
         let entries = self.index.entries().map(|(id, entry)| (id.clone(), *entry)).collect();
@@ -201,24 +200,24 @@ impl Replica {
             self.dirty.insert(layout.index_key(&id));
         }
         self.clean.clear();
-        (BTreeSet::from([INDEX_KEY.to_owned()]), Undo::Floor(before, entries))
+        (Set::from([INDEX_KEY.to_owned()]), Undo::Floor(before, entries))
     }
 
-    fn set_settings(&mut self, text: &str) -> Result<(BTreeSet<String>, Undo), Error> {
+    fn set_settings(&mut self, text: &str) -> Result<(Set, Undo), Error> {
         let settings = Settings::read(text).map_err(Error::BadSettings)?;
         let before = std::mem::replace(&mut self.settings, settings);
         if before != self.settings {
             self.out.push(Effect::Settings(self.settings.clone()));
         }
         self.settings_pending = true;
-        Ok((BTreeSet::from([SETTINGS_KEY.to_owned()]), Undo::Settings(before)))
+        Ok((Set::from([SETTINGS_KEY.to_owned()]), Undo::Settings(before)))
     }
 
     /// Writes everything where the new layout keeps it; the index says so afterwards.
-    fn set_layout(&mut self, layout: Layout) -> (BTreeSet<String>, Undo) {
+    fn set_layout(&mut self, layout: Layout) -> (Set, Undo) {
         let (before, since) = (self.index.layout(), self.index.layout_since());
         if layout == before {
-            return (BTreeSet::new(), Undo::Nothing);
+            return (Set::new(), Undo::Nothing);
         }
         let mut moved = self.index.clone();
         moved.put_back_layout(layout, since);
@@ -240,7 +239,7 @@ impl Replica {
         self.moving = entries.chunks(BATCH_MAX).map(<[_]>::to_vec).rev().collect();
         // An empty chunk last: the moment when all is written.
         self.moving.insert(0, Vec::new());
-        (BTreeSet::from([MOVING.to_owned()]), Undo::Layout(before, since))
+        (Set::from([MOVING.to_owned()]), Undo::Layout(before, since))
     }
 
     /// Everything lies where the new layout wants it: say so.
@@ -258,7 +257,7 @@ impl Replica {
             self.sweep.suspect(key, self.now);
         }
         if (before == Layout::A) != (layout == Layout::A) {
-            let keys: BTreeSet<String> = self.index.ids().map(|id| before.value_key(id)).collect();
+            let keys: Set = self.index.ids().map(|id| before.value_key(id)).collect();
             keys.into_iter().for_each(|key| self.sweep.suspect(key, self.now));
         }
         self.index.join_layout(layout, self.clock.tick(self.wall));
@@ -289,8 +288,8 @@ impl Replica {
         }
     }
 
-    fn take_remote(&mut self, changes: &[Change]) -> (BTreeSet<String>, Undo) {
-        let mut keys = BTreeSet::new();
+    fn take_remote(&mut self, changes: &[Change]) -> (Set, Undo) {
+        let mut keys = Set::new();
         for change in changes {
             match change {
                 Change::Reset(floor) => {
@@ -309,7 +308,7 @@ impl Replica {
         (keys, Undo::Nothing)
     }
 
-    fn take_entity(&mut self, id: &str, entry: Entry, stored: &Option<Stored>, keys: &mut BTreeSet<String>) {
+    fn take_entity(&mut self, id: &str, entry: Entry, stored: &Option<Stored>, keys: &mut Set) {
         let layout = self.index.layout();
         let stamp = self.clock.meet(entry.stamp, self.wall);
         if self.index.join(id, Entry { stamp, ..entry }) {
@@ -330,7 +329,7 @@ impl Replica {
     }
 
     /// These keys hold what was known when operation `number` had been begun.
-    pub(super) fn confirm(&mut self, keys: &BTreeSet<String>, number: u64) {
+    pub(super) fn confirm(&mut self, keys: &Set, number: u64) {
         if keys.contains(SETTINGS_KEY)
             && !self.ops.iter().any(|op| op.number > number && op.keys.contains(SETTINGS_KEY))
         {
@@ -356,7 +355,7 @@ impl Replica {
     }
 
     /// The values behind these keys are stored, as far as operations up to `number` made them.
-    fn settle_values(&mut self, keys: &BTreeSet<String>, number: u64) {
+    fn settle_values(&mut self, keys: &Set, number: u64) {
         let layout = self.index.layout();
         let settle = |held: &mut Held| {
             if held.pending <= number {

@@ -4,12 +4,11 @@
 //! are read again, and not have been written lately. Should somebody add the entity in the moment between that look and
 //! the removal, the value is missing where everybody knows it, and is written again.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout};
 use super::super::names::{BATCH_MAX, ENTITY_PREFIX, INDEX_KEY, ORPHAN_GRACE, UNSENT_PREFIX};
 use super::super::port::{Effect, Error};
+use super::super::sorted::{Map, Set};
 use super::super::value::{Stored, is_id};
 use super::Replica;
 use super::absorb::Source;
@@ -19,7 +18,7 @@ use crate::time::Timestamp;
 /// What may be removed, and when.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sweep {
-    suspects: BTreeMap<String, Timestamp>,
+    suspects: Map<Timestamp>,
     /// Callers that asked for a search.
     callers: Vec<u64>,
     /// The marks of unsent changes have not been looked for yet.
@@ -36,7 +35,9 @@ impl Sweep {
     }
 
     pub(super) fn suspect(&mut self, key: String, now: Timestamp) {
-        self.suspects.entry(key).or_insert(now + ORPHAN_GRACE);
+        if !self.suspects.contains_key(&key) {
+            self.suspects.insert(key, now + ORPHAN_GRACE);
+        }
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
@@ -102,7 +103,7 @@ impl Replica {
             return false;
         }
         let layout = self.index.layout();
-        let mut keys = BTreeSet::from([INDEX_KEY.to_owned()]);
+        let mut keys = Set::from([INDEX_KEY.to_owned()]);
         keys.extend(
             suspects.iter().filter_map(|key| key.strip_prefix(ENTITY_PREFIX)).map(|id| layout.index_key(id)),
         );

@@ -1,6 +1,6 @@
 //! Messages: sent when a write is stored, sent again until acknowledged, and never needed.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use super::super::index::Entry;
 use super::super::message::{self, Said};
@@ -16,18 +16,18 @@ const UNACKED_MAX: usize = 64;
 /// Messages that nobody has acknowledged yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Talk {
-    /// By number: the text, when to send it again, how often that may happen.
-    unacked: BTreeMap<u64, (String, Timestamp, u32)>,
+    /// The number, the text, when to send it again, how often that may happen.
+    unacked: VecDeque<(u64, String, Timestamp, u32)>,
     sent: u64,
 }
 
 impl Talk {
     pub(super) fn forget(&mut self, send: u64) {
-        self.unacked.remove(&send);
+        self.unacked.retain(|(number, ..)| *number != send);
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.unacked.values().map(|(_, due, _)| *due).min()
+        self.unacked.iter().map(|(_, _, due, _)| *due).min()
     }
 }
 
@@ -38,9 +38,9 @@ impl Replica {
             self.talk.sent += 1;
             let send = self.talk.sent;
             let text = message::write(send, chunk);
-            self.talk.unacked.insert(send, (text.clone(), self.now + ACK_WAIT, RESENDS_MAX));
+            self.talk.unacked.push_back((send, text.clone(), self.now + ACK_WAIT, RESENDS_MAX));
             if self.talk.unacked.len() > UNACKED_MAX {
-                self.talk.unacked.pop_first();
+                self.talk.unacked.pop_front();
             }
             self.out.push(Effect::Send { send, text });
         }
@@ -48,18 +48,21 @@ impl Replica {
 
     pub(super) fn resend(&mut self) {
         let now = self.now;
-        let due: Vec<u64> =
-            self.talk.unacked.iter().filter(|(_, waits)| waits.1 <= now).map(|(send, _)| *send).collect();
-        for send in due {
-            let Some((text, due, left)) = self.talk.unacked.get_mut(&send) else { continue };
+        let mut given_up = Vec::new();
+        for (send, text, due, left) in &mut self.talk.unacked {
+            if *due > now {
+                continue;
+            }
             if *left == 0 {
-                self.talk.forget(send);
-                self.report(Report::Unacknowledged);
+                given_up.push(*send);
                 continue;
             }
             (*due, *left) = (now + ACK_WAIT, *left - 1);
-            let text = text.clone();
-            self.out.push(Effect::Send { send, text });
+            self.out.push(Effect::Send { send: *send, text: text.clone() });
+        }
+        for send in given_up {
+            self.talk.forget(send);
+            self.report(Report::Unacknowledged);
         }
     }
 
