@@ -266,7 +266,7 @@ impl Index {
     fn understand_plain(&mut self, document: &Document, wall: Timestamp, changed: &mut Vec<String>) {
         let recent = |stamp: Stamp| wall.saturating_since(stamp.wall()) < PLAIN_WINDOW;
         let mut facts = Vec::new();
-        for id in document.ids.iter().filter(|id| !document.stamps.contains_key(*id)) {
+        for id in document.ids.iter().filter(|id| !document.stamps.contains_key(id)) {
             match self.entry(id) {
                 None => facts.push((id.clone(), Entry { stamp: self.floor.after(wall), live: true })),
                 Some(entry) if !entry.live && !recent(entry.stamp) => {
@@ -282,7 +282,7 @@ impl Index {
                 changed.extend(self.raise_floor(latest.unwrap_or_default()));
                 return;
             }
-            let missing = self.entries().filter(|(id, entry)| entry.live && !document.ids.contains(*id));
+            let missing = self.entries().filter(|(id, entry)| entry.live && !document.ids.contains(id));
             let removed = missing.filter(|(_, entry)| !recent(entry.stamp));
             facts.extend(
                 removed

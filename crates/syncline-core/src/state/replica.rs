@@ -227,7 +227,7 @@ impl Replica {
     /// are remembered, and was told all there is.
     #[must_use]
     pub fn missing_from(&self, present: &BTreeSet<String>) -> Vec<Change> {
-        let missing = self.index.ids().filter(|id| !present.contains(*id) && !self.marks.contains(*id));
+        let missing = self.index.ids().filter(|id| !present.contains(*id) && !self.marks.contains(id));
         let removal = |id: &str| {
             let entry = Entry { stamp: self.index.entry(id)?.stamp.next(), live: false };
             Some(Change::Entity { id: id.to_owned(), entry, stored: None })
