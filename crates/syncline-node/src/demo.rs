@@ -8,6 +8,7 @@
 //! Not for production: it has no door, no limits on connections, and should listen on loopback only.
 
 mod answer;
+pub mod call;
 mod catalogue;
 mod cover;
 mod google;

@@ -36,16 +36,23 @@ pub(crate) struct Reply {
 /// Why nothing did.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    /// There was no connection: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
+    /// There was one, and no whole answer came of it: what was sent may have been read.
+    #[error("{0}")]
+    Lost(String),
     #[error("the answer is longer than {max_bytes} bytes")]
     TooLarge { max_bytes: usize },
 }
 
 /// Makes a call and reads its answer, as long as that has at most `max_bytes`.
 pub(crate) async fn exchange(request: RequestBuilder, max_bytes: usize) -> Result<Reply, Failure> {
-    let unreachable = |error: reqwest::Error| Failure::Unreachable(plain(&error));
-    let response = request.send().await.map_err(unreachable)?;
+    let failure = |error: reqwest::Error| match error.is_connect() {
+        true => Failure::Unreachable(plain(&error)),
+        false => Failure::Lost(plain(&error)),
+    };
+    let response = request.send().await.map_err(failure)?;
     if response.content_length().is_some_and(|length| length > max_bytes as u64) {
         return Err(Failure::TooLarge { max_bytes });
     }
@@ -55,7 +62,7 @@ pub(crate) async fn exchange(request: RequestBuilder, max_bytes: usize) -> Resul
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(unreachable)?;
+        let chunk = chunk.map_err(failure)?;
         if body.len() + chunk.len() > max_bytes {
             return Err(Failure::TooLarge { max_bytes });
         }

@@ -30,11 +30,12 @@ use crate::config;
 use crate::metrics::Registry;
 use bucket::Bucket;
 use disk::Disk;
+pub(crate) use disk::{hex, measure};
 pub(crate) use upload::{Kept, Upload};
 
 /// The files of a call.
-const AUDIO: &str = "mixed.wav";
-const META: &str = "meta.json";
+pub(crate) const AUDIO: &str = "mixed.wav";
+pub(crate) const META: &str = "meta.json";
 
 /// Longest name of a call or a recording.
 pub const NAME_MAX_BYTES: usize = 64;

@@ -8,6 +8,7 @@
 //! - [`lock`]: leases with a fencing token ([`Store::locks`])
 //! - [`inbox`]: entities and recordings that came from elsewhere ([`Store::inbox`])
 //! - [`outbox`]: changes on their way to another system ([`Store::outbox`])
+//! - [`calls`]: the application's side of an outbox, small, to try and to test it
 //! - [`shelf`]: scanned books, their covers, and saved searches ([`Store::shelf`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
@@ -21,6 +22,7 @@
 //! Invariant: an acknowledged write survives `kill -9`. Invariant: expiry is decided by the store's clock, never
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
 
+pub mod calls;
 pub mod inbox;
 pub mod kv;
 pub mod lock;

@@ -65,7 +65,9 @@ impl Work for ApiWork {
         match reply {
             Ok(reply) => self.judge(&reply),
             Err(error @ Failure::TooLarge { .. }) => Answer::Refused { reason: error.to_string() },
-            Err(Failure::Unreachable(reason)) => Answer::Broken { reason, retry: true },
+            Err(Failure::Unreachable(reason) | Failure::Lost(reason)) => {
+                Answer::Broken { reason, retry: true }
+            }
         }
     }
 

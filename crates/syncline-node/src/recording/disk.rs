@@ -167,23 +167,29 @@ fn read_receipt(folder: &Folder) -> io::Result<Receipt> {
             Ok(serde_json::from_slice(&text)?)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut audio = folder.file(AUDIO)?;
-            let (mut hash, mut length, mut buffer) = (Sha256::new(), 0, vec![0; HASHED_AT_ONCE_BYTES]);
-            loop {
-                let read = audio.read(&mut buffer)?;
-                if read == 0 {
-                    break;
-                }
-                hash.update(&buffer[..read]);
-                length += read as u64;
-            }
-            Ok(Receipt { recording_id: String::new(), length, sha256: hex(hash) })
+            let (length, sha256) = measure(folder.file(AUDIO)?)?;
+            Ok(Receipt { recording_id: String::new(), length, sha256 })
         }
         Err(error) => Err(error),
     }
 }
 
-fn hex(hash: Sha256) -> String {
+/// How many bytes are left in a file, and their SHA-256.
+pub(crate) fn measure(mut file: File) -> io::Result<(u64, String)> {
+    let (mut hash, mut length, mut buffer) = (Sha256::new(), 0, vec![0; HASHED_AT_ONCE_BYTES]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((length, hex(hash))),
+            read => {
+                hash.update(&buffer[..read]);
+                length += read as u64;
+            }
+        }
+    }
+}
+
+/// A hash as it is written.
+pub(crate) fn hex(hash: Sha256) -> String {
     format!("{:x}", Bytes::copy_from_slice(&hash.finalize()))
 }
 

@@ -108,7 +108,7 @@ impl Apis {
         let reply = outbound::exchange(builder, max_bytes).await;
         calls.count(reply.as_ref().ok().map(|reply| reply.status), began.elapsed());
         reply.map_err(|failure| match failure {
-            Failure::Unreachable(reason) => Answer::Broken { reason, retry: true },
+            Failure::Unreachable(reason) | Failure::Lost(reason) => Answer::Broken { reason, retry: true },
             Failure::TooLarge { .. } => Answer::Refused { reason: failure.to_string() },
         })
     }

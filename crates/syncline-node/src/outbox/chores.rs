@@ -1,0 +1,100 @@
+//! Small things that are done now and then: settings that changed, room on the disk, processed entries that are old.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use syncline_store::outbox::{self, KEEP_PROCESSED};
+use tokio_util::sync::CancellationToken;
+
+use super::reserve::Reserve;
+use super::{Live, Shared};
+use crate::metrics::Registry;
+
+/// How often settings are read again.
+const SETTINGS_EVERY: Duration = Duration::from_secs(2);
+
+/// How often the disk is looked at.
+const DISK_EVERY: Duration = Duration::from_secs(10);
+
+/// How often old entries are removed, how many at a time, and how long the application has the database to itself in between.
+const CLEANUP_EVERY: Duration = Duration::from_secs(600);
+const CLEANUP_STEP: usize = 500;
+const CLEANUP_PAUSE: Duration = Duration::from_millis(100);
+
+/// Does the chores until told to stop.
+pub(super) async fn keep(
+    shared: Arc<Shared>,
+    mut reserve: Reserve,
+    registry: Registry,
+    halt: CancellationToken,
+) {
+    let mut settings = tokio::time::interval(SETTINGS_EVERY);
+    let mut disk = tokio::time::interval(DISK_EVERY);
+    let mut cleanup = tokio::time::interval(CLEANUP_EVERY);
+    loop {
+        tokio::select! {
+            () = halt.cancelled() => return,
+            _ = settings.tick() => {
+                registry.tidy();
+                tune(&shared).await;
+            }
+            _ = disk.tick() => look(&shared, &mut reserve, false).await,
+            () = shared.full.notified() => look(&shared, &mut reserve, true).await,
+            _ = cleanup.tick() => {
+                halt.run_until_cancelled(clean(&shared)).await;
+            }
+        }
+    }
+}
+
+/// Reads what can be changed while running.
+async fn tune(shared: &Shared) {
+    let Ok(outbox::Settings { interval, batch_size, enabled, recordings_enabled, .. }) =
+        shared.asked("settings", shared.outbox.settings()).await
+    else {
+        return;
+    };
+    let usual = shared.usual;
+    let live = Live {
+        poll_interval: interval.unwrap_or(usual.poll_interval),
+        batch_size: batch_size.unwrap_or(usual.batch_size).clamp(1, outbox::ENTRIES_MAX),
+        enabled: enabled.unwrap_or(usual.enabled),
+        recordings_enabled: recordings_enabled.unwrap_or(usual.recordings_enabled),
+    };
+    let changed = shared.live.send_if_modified(|current| std::mem::replace(current, live) != live);
+    if changed {
+        let Live { poll_interval, batch_size, enabled, recordings_enabled } = live;
+        let interval_sec = poll_interval.as_secs_f64();
+        tracing::info!(interval_sec, batch_size, enabled, recordings_enabled, "settings changed");
+    }
+}
+
+async fn look(shared: &Shared, reserve: &mut Reserve, full: bool) {
+    // Both take no longer than a look into a folder, but for the first reserve, which is made once.
+    let looked = tokio::task::block_in_place(|| {
+        if full {
+            reserve.give_up()?;
+        }
+        reserve.look()
+    });
+    match looked {
+        Ok(free_bytes) => shared.meters.disk_free.set(free_bytes as f64),
+        Err(error) => tracing::warn!(%error, "the disk cannot be looked after"),
+    }
+}
+
+/// Removes what was processed long ago, in small steps.
+async fn clean(shared: &Shared) {
+    let mut removed = 0;
+    loop {
+        let step = shared.outbox.cleanup(KEEP_PROCESSED, CLEANUP_STEP);
+        match shared.asked("cleanup", step).await {
+            Ok(0) | Err(_) => break,
+            Ok(some) => removed += some,
+        }
+        tokio::time::sleep(CLEANUP_PAUSE).await;
+    }
+    if removed > 0 {
+        tracing::info!(removed, "removed entries that were processed long ago");
+    }
+}

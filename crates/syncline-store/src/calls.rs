@@ -1,0 +1,139 @@
+//! A box that takes calls, small: the application's side of an outbox, to try and to test it.
+//!
+//! It has tables of its own, `call_logs` and `recordings`, on a connection of its own, and knows of Syncline only that it inserts
+//! into `sync_outbox` in the same transaction. Guarantees that a call, its recording's row and their entries are committed
+//! together or not at all.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::json;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection as _, Executor as _, PgConnection, SqliteConnection};
+
+use crate::Error;
+use crate::outbox::{NewEntry, enqueue_in};
+
+/// How long another writer is waited for.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS call_logs (
+        id TEXT PRIMARY KEY, caller_number TEXT NOT NULL, disposition TEXT NOT NULL,
+        started_at TEXT NOT NULL, duration_sec BIGINT NOT NULL
+    );
+    CREATE TABLE IF NOT EXISTS recordings (
+        id TEXT PRIMARY KEY, call_log_id TEXT NOT NULL REFERENCES call_logs (id),
+        upload_status TEXT NOT NULL DEFAULT 'pending', s3_url TEXT
+    );";
+
+const INSERT_CALL: &str = "INSERT INTO call_logs (id, caller_number, disposition, started_at, duration_sec) \
+    VALUES ($1, $2, $3, $4, $5)";
+const INSERT_RECORDING: &str = "INSERT INTO recordings (id, call_log_id) VALUES ($1, $2)";
+
+/// The same statements on either connection.
+macro_rules! insert_all {
+    ($transaction:expr, $call:expr, $failed:expr) => {{
+        let (transaction, call) = ($transaction, $call);
+        let insert = sqlx::query(INSERT_CALL)
+            .bind(&call.id)
+            .bind(&call.caller_number)
+            .bind(&call.disposition)
+            .bind(&call.started_at)
+            .bind(i64::from(call.duration_sec));
+        insert.execute(&mut **transaction).await.map_err($failed)?;
+        if let Some(recording) = &call.recording_id {
+            let insert = sqlx::query(INSERT_RECORDING).bind(recording).bind(&call.id);
+            insert.execute(&mut **transaction).await.map_err($failed)?;
+        }
+        for entry in entries(call) {
+            enqueue_in(&mut **transaction, &entry).await?;
+        }
+    }};
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Its id, and the name of its recording's folder.
+    pub id: String,
+    /// The recording's id, if there is one.
+    pub recording_id: Option<String>,
+    /// The number that called.
+    pub caller_number: String,
+    /// What became of it.
+    pub disposition: String,
+    /// When it began, as ISO 8601.
+    pub started_at: String,
+    /// How long it took.
+    pub duration_sec: u32,
+}
+
+/// The application's own connection to its database.
+pub struct CallBox(Connection);
+
+enum Connection {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl CallBox {
+    /// Connects to the database at `url`, which has an outbox already, and makes the application's tables where they are missing.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        if url.starts_with("sqlite:") {
+            let options = SqliteConnectOptions::from_str(url).map_err(|error| Error::sqlite(NAME, &error))?;
+            let options = options
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                .busy_timeout(BUSY_TIMEOUT);
+            let mut connection = options.connect().await.map_err(|error| Error::sqlite(NAME, &error))?;
+            connection.execute(sqlx::raw_sql(TABLES)).await.map_err(|error| Error::sqlite(NAME, &error))?;
+            return Ok(Self(Connection::Sqlite(connection)));
+        }
+        let mut connection =
+            PgConnection::connect(url).await.map_err(|error| Error::postgres(NAME, &error))?;
+        connection.execute(sqlx::raw_sql(TABLES)).await.map_err(|error| Error::postgres(NAME, &error))?;
+        Ok(Self(Connection::Postgres(connection)))
+    }
+
+    /// Commits a call, its recording's row, and an entry for each of them and for the recording's file.
+    pub async fn record(&mut self, call: &Call) -> Result<(), Error> {
+        match &mut self.0 {
+            Connection::Sqlite(connection) => {
+                let failed = |error| Error::sqlite(NAME, &error);
+                let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+                insert_all!(&mut transaction, call, failed);
+                transaction.commit().await.map_err(failed)
+            }
+            Connection::Postgres(connection) => {
+                let failed = |error| Error::postgres(NAME, &error);
+                let mut transaction = connection.begin().await.map_err(failed)?;
+                insert_all!(&mut transaction, call, failed);
+                transaction.commit().await.map_err(failed)
+            }
+        }
+    }
+}
+
+/// What errors call the database; its address may hold a password.
+const NAME: &str = "the application's database";
+
+fn entries(call: &Call) -> Vec<NewEntry> {
+    let entry = |entity_type: &str, entity_id: &str, payload: serde_json::Value| NewEntry {
+        entity_type: entity_type.to_owned(),
+        entity_id: entity_id.to_owned(),
+        payload: payload.to_string(),
+    };
+    let Call { id, caller_number, disposition, started_at, duration_sec, .. } = call;
+    let log = json!({
+        "id": id, "callerNumber": caller_number, "disposition": disposition, "startedAt": started_at,
+        "durationSec": duration_sec,
+    });
+    let mut entries = vec![entry("call_log", id, log)];
+    if let Some(recording) = &call.recording_id {
+        let row = json!({ "id": recording, "callLogId": id, "durationSec": duration_sec });
+        let file = json!({ "callLogId": id, "recordingId": recording });
+        entries.extend([entry("recording", recording, row), entry("recording_file", recording, file)]);
+    }
+    entries
+}
