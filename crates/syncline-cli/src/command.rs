@@ -5,6 +5,7 @@ mod doctor;
 mod jobs;
 mod kv;
 mod lock;
+mod outbox;
 mod queue;
 mod scan;
 mod serve;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Queue(queue::Queue),
     /// Do one thing at a time, across processes and machines.
     Lock(lock::Lock),
+    /// Show and mend what waits to be sent.
+    Outbox(outbox::Outbox),
     /// Read and change keys.
     Kv(kv::Kv),
     /// Try things out without asking anybody.
@@ -44,6 +47,7 @@ impl Command {
             Command::Scan(scan) => scan.run().await,
             Command::Queue(queue) => queue.run().await,
             Command::Lock(lock) => lock.run().await,
+            Command::Outbox(outbox) => outbox.run().await,
             Command::Kv(kv) => kv.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,

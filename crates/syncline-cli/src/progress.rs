@@ -21,6 +21,11 @@ impl Progress {
         Self(bar)
     }
 
+    /// There are `total` steps by now.
+    pub(crate) fn set_total(&self, total: usize) {
+        self.0.set_length(total as u64);
+    }
+
     /// Prints a line of results above the bar.
     pub(crate) fn line(&self, text: impl std::fmt::Display) -> anyhow::Result<()> {
         self.0.suspend(|| output::line(text))

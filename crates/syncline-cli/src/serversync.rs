@@ -1,14 +1,21 @@
 //! `serversync`: carries what an application committed to its front end, until it is told to stop.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Parser;
 use syncline_node::log;
-use syncline_node::outbox::Settings;
+use syncline_node::outbox::{Odometer, Outcome, Progress, Settings, Until, Worker};
 
-use crate::output;
+use crate::output::{self, Shown};
+use crate::progress;
+use crate::signal::stop_signal;
 use crate::syncline::STYLES;
+
+/// How often the bar moves.
+const BAR_EVERY: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,12 +64,62 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> anyhow::Result<()> {
-    let settings = Settings::load(&|name| std::env::var(name).ok())?;
+    let mut settings = Settings::load(&|name| std::env::var(name).ok())?;
     if cli.check {
         return output::line(settings.to_string().trim_end());
     }
+    let bar = cli.drain && std::io::stderr().is_terminal();
+    if bar && std::env::var_os("SYNCLINE_LOG_LEVEL").is_none() {
+        // A line for each batch would chase the bar down the screen.
+        settings.log.level = "error".to_owned();
+    }
     log::start(&settings.log, settings.secrets()).context("cannot start the log")?;
-    Ok(())
+    // Listened for from the beginning: a signal during the start must not be lost.
+    let stop = stop_signal()?;
+    let worker = Worker::open(&settings).await?;
+    if let Some(address) = worker.address() {
+        output::line(format_args!("listening on http://{address}"))?;
+    }
+    let until = match &cli {
+        Cli { once: true, .. } => Until::Idle,
+        Cli { drain: true, .. } => Until::Drained,
+        _ => Until::Stopped,
+    };
+    let watching = bar.then(|| tokio::spawn(watch(worker.odometer())));
+    let outcome = worker.run(until, stop).await;
+    if let Some(watching) = watching {
+        watching.abort();
+        // However it ended, the bar is gone with it.
+        let _ = watching.await;
+    }
+    if until == Until::Stopped { Ok(()) } else { report(&outcome) }
+}
+
+/// Moves a bar for as long as it is polled.
+async fn watch(odometer: Odometer) {
+    let mut bar = None;
+    loop {
+        // What a store that does not answer means is told by the worker.
+        if let Ok(Progress { sent, pending }) = odometer.read().await {
+            let total = usize::try_from(sent + pending).unwrap_or(usize::MAX);
+            let bar = bar.get_or_insert_with(|| progress::Progress::new(total));
+            bar.set_total(total);
+            bar.set(usize::try_from(sent).unwrap_or(usize::MAX), format!("{pending} to go"));
+        }
+        tokio::time::sleep(BAR_EVERY).await;
+    }
+}
+
+fn report(outcome: &Outcome) -> anyhow::Result<()> {
+    let Outcome { sent, failed, dead, down } = outcome;
+    output::line(format_args!("{sent} sent, {failed} failed attempts, {dead} given up"))?;
+    if let Some(reason) = down {
+        bail!("the front end does not take anything: {reason}");
+    }
+    if *dead > 0 {
+        output::complain("some were given up: `syncline outbox list --state dead` says why");
+    }
+    if *dead > 0 || *failed > 0 { Err(Shown.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

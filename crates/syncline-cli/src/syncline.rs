@@ -31,6 +31,7 @@ Examples:
   syncline demo upstreams            stand-ins for the book APIs, to try it
   syncline lock run nightly -- ./backup.sh
                                      run it while nobody else does
+  syncline outbox list               what serversync has not sent yet, and why
   syncline kv put greeting hello     keep a value
   syncline doctor                    find out what keeps a node from starting
 

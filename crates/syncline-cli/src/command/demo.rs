@@ -1,4 +1,6 @@
-//! `syncline demo`: stand-ins for outside APIs, and books to look up in them.
+//! `syncline demo`: stand-ins for outside APIs, books to look up in them, and calls that nobody made.
+
+mod call;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,6 +22,8 @@ Examples:
   syncline demo upstreams --flaky 429=0.3   three calls in ten are too many
   syncline demo upstreams --pace google=0   no limit on how fast Google is asked
   syncline demo isbns 20 | syncline scan -  put twenty of its books on the shelf
+  DATABASE_URL=sqlite:box.db syncline demo call --every 10
+                                            a call now and then, for serversync
   curl -s http://127.0.0.1:3001/stats       what was asked, how fast, how often";
 
 /// Try things out without asking anybody.
@@ -34,6 +38,8 @@ pub(crate) struct Demo {
 enum Action {
     /// Play the book APIs until Ctrl-C, then say how they were asked.
     Upstreams(Behaviour),
+    /// Take calls that nobody made, as an application with an outbox would.
+    Call(call::Call),
     /// Print ISBNs of invented books.
     Isbns {
         /// How many.
@@ -83,6 +89,7 @@ impl Demo {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self.action {
             Action::Upstreams(behaviour) => upstreams(&behaviour).await,
+            Action::Call(call) => call.run().await,
             Action::Isbns { count, seed } => {
                 let catalogue = Catalogue::new(seed, Shares::default());
                 (0..count).try_for_each(|n| output::line(catalogue.isbn(n)))

@@ -4,15 +4,20 @@
 
 mod commands;
 mod configuration;
+mod deploy;
+mod frontend;
 mod ingest;
 mod life;
 mod lock;
 mod nodes;
+mod outbox;
+mod outbox_kills;
 mod program;
 mod queue;
 mod recordings;
 mod schedule;
 mod secrets;
+mod sending;
 mod serversync;
 mod shelf;
 mod slow;
