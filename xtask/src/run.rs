@@ -3,6 +3,7 @@
 //! The small world is a list of processes ([`world`]): whoever adds one adds a line there. They start in order, each
 //! waiting for the one before, and all stop together: on Ctrl-C, or when one of them dies.
 
+mod callbox;
 mod port;
 mod world;
 
@@ -59,25 +60,42 @@ pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<()> {
         address => address.flatten(),
     };
     let Some(node) = world.start(node(workspace, options, upstreams.as_deref()))? else { return Ok(()) };
-    let data = data(workspace, options).display().to_string();
-    println!("{}", where_to_look(&node, upstreams.as_deref(), &data));
+    let data = data(workspace, options);
+    let mut callbox = None;
+    if !options.bare {
+        let programs = callbox::Programs { workspace, profile: profile_folder(options) };
+        let Some(url) = callbox::start(&mut world, &programs, &data, &node, options.listen)? else {
+            return Ok(());
+        };
+        callbox = Some(url);
+    }
+    let places = Places { node: &node, upstreams: upstreams.as_deref(), callbox: callbox.as_deref() };
+    println!("{}", where_to_look(&places, &data.display().to_string()));
     world.until_stopped()
 }
 
+fn profile_folder(options: &Options) -> &'static str {
+    if options.dev { "debug" } else { "release" }
+}
+
 fn syncline(workspace: &Workspace, options: &Options) -> Command {
-    let profile = if options.dev { "debug" } else { "release" };
-    Command::new(workspace.binary(profile, "syncline"))
+    Command::new(workspace.binary(profile_folder(options), "syncline"))
+}
+
+/// The address so many ports after the node's where that is free, any free one otherwise.
+fn near(listen: SocketAddr, ports: u16) -> Result<SocketAddr> {
+    let near = listen.port().checked_add(ports).filter(|port| *port > ports).unwrap_or(0);
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), near);
+    Ok(if port::taken(address)?.is_some() { SocketAddr::new(address.ip(), 0) } else { address })
 }
 
 /// Stand-ins for the book APIs. They are at the port after the node's where that is free, so that covers which were found
 /// yesterday are still there today.
 fn upstreams(workspace: &Workspace, options: &Options) -> Result<Process> {
-    let next = options.listen.port().checked_add(1).filter(|port| *port > 1).unwrap_or(0);
-    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), next);
-    let address = if port::taken(address)?.is_some() { SocketAddr::new(address.ip(), 0) } else { address };
+    let address = near(options.listen, 1)?;
     let mut command = syncline(workspace, options);
     command.args(["demo", "upstreams", "--listen", &address.to_string()]);
-    Ok(Process { name: "demo", command, ready_path: "/stats" })
+    Ok(Process { name: "demo", command, ready_path: Some("/stats") })
 }
 
 /// The node, which asks the stand-ins where the environment names no others.
@@ -103,25 +121,35 @@ fn node(workspace: &Workspace, options: &Options, upstreams: Option<&str>) -> Pr
             node.env("RAKUTEN_APPLICATION_ID", "demo");
         }
     }
-    Process { name: "node", command: node, ready_path: "/readyz" }
+    Process { name: "node", command: node, ready_path: Some("/readyz") }
 }
 
 fn data(workspace: &Workspace, options: &Options) -> PathBuf {
     workspace.root.join(options.data.as_deref().unwrap_or("data".as_ref()))
 }
 
-fn where_to_look(node: &str, upstreams: Option<&str>, data: &str) -> String {
+/// Where everything is.
+struct Places<'a> {
+    node: &'a str,
+    upstreams: Option<&'a str>,
+    callbox: Option<&'a str>,
+}
+
+fn where_to_look(places: &Places<'_>, data: &str) -> String {
+    let Places { node, upstreams, callbox } = places;
     let mut rows = vec![
         ("dashboard", format!("{node}/")),
         ("viewers", format!("{node}/viewer")),
         ("gallery", format!("{node}/gallery")),
         ("project", format!("{node}/project")),
         ("shelf", format!("{node}/shelf")),
+        ("calls", format!("{node}/calls")),
         ("API", format!("{node}/openapi.json")),
         ("metrics", format!("{node}/metrics")),
         ("data", data.to_owned()),
     ];
     rows.extend(upstreams.map(|demo| ("book APIs", format!("{demo}/stats (stand-ins)"))));
+    rows.extend(callbox.map(|callbox| ("edge box", format!("{callbox}/ (takes a call now and then)"))));
     let rows: String =
         rows.iter().map(|(what, place)| format!("    {what:<12}{}\n", style(place).cyan())).collect();
     format!("\n  {}\n\n{rows}\n  Ctrl-C stops everything.\n", style("Syncline is running").green().bold())
@@ -133,14 +161,15 @@ mod tests {
 
     #[test]
     fn the_block_names_the_dashboard_the_data_and_the_stand_ins() {
-        let block = console::strip_ansi_codes(&where_to_look(
-            "http://127.0.0.1:3000",
-            Some("http://127.0.0.1:3001"),
-            "/src/data",
-        ))
-        .into_owned();
+        let places = Places {
+            node: "http://127.0.0.1:3000",
+            upstreams: Some("http://127.0.0.1:3001"),
+            callbox: Some("http://127.0.0.1:3002"),
+        };
+        let block = console::strip_ansi_codes(&where_to_look(&places, "/src/data")).into_owned();
         assert!(block.contains("    dashboard   http://127.0.0.1:3000/\n"), "{block}");
         assert!(block.contains("    data        /src/data\n"), "{block}");
+        assert!(block.contains("    edge box    http://127.0.0.1:3002/"), "{block}");
         assert!(block.contains("    book APIs   http://127.0.0.1:3001/stats (stand-ins)\n"), "{block}");
     }
 }

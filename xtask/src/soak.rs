@@ -56,6 +56,7 @@ impl Options {
             ("SYNCLINE_POSTGRES_KILLS", grown(self.restarts)),
             ("SYNCLINE_QUEUE_KILLS", grown(self.restarts)),
             ("SYNCLINE_QUEUE_TASKS", grown(self.tasks)),
+            ("SYNCLINE_OUTBOX_KILLS", grown(self.kills.saturating_mul(5))),
             ("SYNCLINE_SHELF_REAL_PACE", "1".to_owned()),
         ]
     }
@@ -114,7 +115,7 @@ mod tests {
             tasks: 50,
         };
         let values = |pass| options.environment(pass).into_iter().map(|(_, value)| value).collect::<Vec<_>>();
-        assert_eq!(values(0), ["2000", "10", "18446744073709551615", "3", "3", "50", "1"]);
+        assert_eq!(values(0), ["2000", "10", "18446744073709551615", "3", "3", "50", "50", "1"]);
         assert_eq!(values(3)[..2], ["16000", "80"]);
         assert_eq!(values(70)[0], u64::MAX.to_string());
     }

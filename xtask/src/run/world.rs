@@ -29,10 +29,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// What to start, and how to see that it is ready.
 pub(super) struct Process {
     pub(super) name: &'static str,
-    /// Its first line of output must be `listening on <address>`.
+    /// Its first line of output must be `listening on <address>`, if it has a path to ask.
     pub(super) command: Command,
-    /// The path that answers 200 when it is ready.
-    pub(super) ready_path: &'static str,
+    /// The path that answers 200 when it is ready; without one it is ready at once, and has no address.
+    pub(super) ready_path: Option<&'static str>,
 }
 
 pub(super) struct World {
@@ -73,6 +73,7 @@ impl World {
         show(name, child.stderr.take(), &last, None);
         self.running.push(Running { name, child, last });
 
+        let Some(ready_path) = ready_path else { return Ok(Some(String::new())) };
         let mut address = None;
         let deadline = Instant::now() + START_LIMIT;
         let ended = self.until(|| {
@@ -207,7 +208,7 @@ mod tests {
     fn shell(script: &str) -> Process {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Process { name: "shell", command, ready_path: "/readyz" }
+        Process { name: "shell", command, ready_path: Some("/readyz") }
     }
 
     /// Answers every request with 503 at first and with 200 from the third on, as a starting server does.
