@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 #![allow(clippy::print_stdout, reason = "what was counted is told to whoever reads the run")]
 
+mod both_ways;
 mod commands;
 mod configuration;
 mod deploy;

@@ -22,7 +22,7 @@ const SHORT_BYTES: u64 = 16 * 1024 * 1024;
 
 const NAME: &str = ".serversync-reserve";
 
-const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// How much room there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ fn tell(room: Room, free_bytes: u64, folder: &Path) {
     match room {
         Room::Enough => tracing::info!(free_mib, %folder, "there is room on the disk again"),
         Room::Low => {
-            tracing::warn!(free_mib, %folder, "the disk is almost full: make room before writes fail")
+            tracing::warn!(free_mib, %folder, "the disk is almost full: make room before writes fail");
         }
         Room::Short => tracing::error!(free_mib, %folder, "the disk is full"),
     }

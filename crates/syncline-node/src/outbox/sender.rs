@@ -86,7 +86,7 @@ impl Sender {
                 let said: Option<Said> = serde_json::from_slice(&reply.body).ok();
                 interpret(response(&reply, said), entries)
             }
-            Err(failure) => not_answered(failure),
+            Err(failure) => not_answered(&failure),
         }
     }
 
@@ -110,7 +110,7 @@ impl Sender {
             .part("meta", part(meta, "application/json"));
         let call = outbound::exchange(self.to(&self.recording_file).multipart(form), ANSWER_MAX_BYTES);
         let reply = tokio::select! {
-            reply = call => reply.map_err(not_answered)?,
+            reply = call => reply.map_err(|failure| not_answered(&failure))?,
             () = progress.stalled(stall) => {
                 let reason = format!("the receiver stopped reading or answering for {} s", stall.as_secs_f64());
                 return Err(Answer::Failed { reason, retry_after: None });
@@ -179,7 +179,7 @@ fn response(reply: &Reply, said: Option<Said>) -> Response {
     }
 }
 
-fn not_answered(failure: Failure) -> Answer {
+fn not_answered(failure: &Failure) -> Answer {
     let reason = failure.to_string();
     match failure {
         // It may have been read, and one of the entries may be why there was no answer.
