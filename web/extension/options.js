@@ -1,61 +1,35 @@
-// The control surface: edits the node's address and shows that the rules run here.
+// The control surface: the checklist, the settings that every context follows, what is stored and how, and the node.
 
-import { init, version } from "./pkg/covers.js";
-import { checkNodeAddress, onNodeAddress, readNodeAddress, writeNodeAddress } from "./settings.js";
+import { mountChecklist } from "./checklist.js";
+import "./names.js";
+import { mountNodeForm } from "./node-form.js";
+import { openState, version } from "./pkg/state.js";
+import { mountSettingsForm } from "./settings-form.js";
+import { mountStatus } from "./status.js";
+import { applyTheme } from "./theme.js";
+import { sentenceOf } from "./words.js";
 
-const form = document.getElementById("node-form");
-const address = document.getElementById("node-address");
-const message = document.getElementById("node-message");
-const state = document.getElementById("wasm-state");
-const hint = message.textContent;
+const { SCHEMA_VERSION } = globalThis.synclineNames;
 
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  save();
-});
-address.addEventListener("input", () => say(hint, "quiet"));
-onNodeAddress((saved) => {
-  // What somebody is typing here is not overwritten by a change made elsewhere.
-  if (document.activeElement !== address) address.value = saved;
-});
+const state = openState({ schemaVersion: SCHEMA_VERSION });
+const wasm = document.getElementById("wasm-state");
 
 document.getElementById("extension-version").textContent = chrome.runtime.getManifest().version;
-readNodeAddress().then(
-  (saved) => (address.value = saved),
-  (error) => say(`The settings cannot be read: ${error.message}`, "bad"),
-);
-showRules();
+mountChecklist(document.getElementById("checklist"), state);
+mountSettingsForm(document.getElementById("sync-settings"), state);
+mountStatus(state);
+mountNodeForm(document.getElementById("node-form"));
 
-async function save() {
-  const checked = checkNodeAddress(address.value);
-  if (checked.problem) {
-    say(checked.problem, "bad");
-    address.focus();
-    return;
-  }
-  try {
-    await writeNodeAddress(checked.address);
-    address.value = checked.address;
-    say("Saved.", "good");
-  } catch (error) {
-    say(`Not saved: ${error.message}`, "bad");
-  }
-}
-
-async function showRules() {
-  try {
-    await init();
+state.subscribe((event) => {
+  if (event.type === "settings" || event.type === "ready") applyTheme(state.settings);
+  if (event.type === "ready") {
     document.getElementById("wasm-version").textContent = version();
-    state.textContent = "Running";
-    state.dataset.state = "running";
-  } catch (error) {
-    state.textContent = `Not running: ${error.message}`;
-    state.dataset.state = "failed";
+    show("Running", "running");
   }
-}
+  if (event.type === "closed" && event.reason === "failed") show(sentenceOf(event.error), "failed");
+});
 
-function say(text, tone) {
-  message.textContent = text;
-  message.dataset.tone = tone;
-  address.setAttribute("aria-invalid", String(tone === "bad"));
+function show(text, word) {
+  wasm.textContent = text;
+  wasm.dataset.state = word;
 }

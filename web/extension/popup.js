@@ -1,23 +1,52 @@
-// The toolbar popup: where the node is, and the two doors (dashboard, settings).
+// The toolbar popup: the checklist, whether it is shown on pages, and the two doors (dashboard, settings).
 
-import { OPEN_CONTROL } from "./names.js";
-import { onNodeAddress, readNodeAddress } from "./settings.js";
+import { mountChecklist } from "./checklist.js";
+import { openControl } from "./control.js";
+import "./names.js";
+import { onNodeAddress, readNodeAddress } from "./node-address.js";
+import { openState } from "./pkg/state.js";
+import { applyTheme } from "./theme.js";
+import { sentenceOf } from "./words.js";
 
-document.getElementById("settings").addEventListener("click", async () => {
+const { SCHEMA_VERSION } = globalThis.synclineNames;
+
+const enabled = document.getElementById("enabled");
+const state = openState({ schemaVersion: SCHEMA_VERSION });
+const checklist = mountChecklist(document.getElementById("checklist"), state);
+state.subscribe((event) => {
+  if (event.type === "settings" || event.type === "ready") showSettings();
+});
+checklist.focus();
+
+enabled.addEventListener("change", async () => {
   try {
-    await chrome.runtime.sendMessage({ action: OPEN_CONTROL });
-    window.close();
+    await state.setSettings({ ...state.settings, featureEnabled: enabled.checked });
   } catch (error) {
-    complain(`The settings cannot be opened: ${error.message}`);
+    complain(sentenceOf(error));
+    showSettings();
   }
 });
 
-onNodeAddress(show);
-readNodeAddress().then(show, (error) => complain(`The settings cannot be read: ${error.message}`));
+document.getElementById("settings").addEventListener("click", () =>
+  openControl().then(
+    () => window.close(),
+    (error) => complain(`The settings cannot be opened: ${error.message}`),
+  ),
+);
 
-function show(address) {
-  document.getElementById("node-address").textContent = address;
-  document.getElementById("dashboard").href = address;
+onNodeAddress(showAddress);
+readNodeAddress().then(showAddress, (error) => complain(`The settings cannot be read: ${error.message}`));
+
+function showSettings() {
+  enabled.disabled = false;
+  enabled.checked = state.settings.featureEnabled;
+  applyTheme(state.settings);
+}
+
+function showAddress(address) {
+  const dashboard = document.getElementById("dashboard");
+  dashboard.href = address;
+  dashboard.title = address;
 }
 
 function complain(text) {

@@ -9,6 +9,9 @@ use crate::workspace::Workspace;
 use crate::{command, files, screen, setup, wasm};
 
 const CHECKSUMS: &str = "SHA256SUMS";
+/// The one script of the package that the extension imports.
+const EXTENSION_LOADS: &str = "state.js";
+const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, wasm::NEEDS)?;
@@ -21,9 +24,7 @@ pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
     files::replace_folder(&place, |folder| {
         binaries(workspace, &folder.join("bin"))?;
         npm(workspace, &package.folder, folder)?;
-        // A copy, not an import from outside: a browser loads an extension from its own folder only.
-        files::copy_tree(&workspace.web().join("extension"), &folder.join("extension"))?;
-        files::copy_tree(&package.folder, &folder.join("extension/pkg"))?;
+        extension(&workspace.web().join("extension"), &package.folder, &folder.join("extension"))?;
         let sums = checksums(folder)?;
         fs::write(folder.join(CHECKSUMS), sums).context("cannot write the checksums")
     })?;
@@ -55,6 +56,19 @@ fn npm(workspace: &Workspace, package: &Path, folder: &Path) -> Result<()> {
     command::watch("npm pack", pack.arg(folder))
 }
 
+/// The extension with what it loads of the package: a copy, because a browser loads an extension from its own folder only.
+fn extension(source: &Path, package: &Path, folder: &Path) -> Result<()> {
+    files::copy_tree(source, folder)?;
+    let copy = folder.join("pkg");
+    fs::create_dir_all(&copy).with_context(|| format!("cannot create {}", copy.display()))?;
+    let mut names = wasm::loads(package, EXTENSION_LOADS)?;
+    names.extend(LICENCES.map(str::to_owned));
+    for name in names {
+        fs::copy(package.join(&name), copy.join(&name)).with_context(|| format!("cannot copy {name}"))?;
+    }
+    Ok(())
+}
+
 /// As `sha256sum --check` reads them.
 fn checksums(folder: &Path) -> Result<String> {
     let mut lines = String::new();
@@ -70,6 +84,28 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn the_extension_has_what_it_loads_of_the_package_and_nothing_else() {
+        let base = tempfile::tempdir().unwrap();
+        let [source, package, folder] = ["source", "package", "extension"].map(|name| base.path().join(name));
+        fs::create_dir(&source).unwrap();
+        fs::create_dir(&package).unwrap();
+        fs::write(source.join("manifest.json"), "{}").unwrap();
+        let state = "import { wasmModule } from \"./wasm.js\"; new URL(\"./state.wasm\", import.meta.url)";
+        fs::write(package.join("state.js"), state).unwrap();
+        for name in ["wasm.js", "state.wasm", "lock.js", "state.d.ts", "LICENSE-APACHE", "LICENSE-MIT"] {
+            fs::write(package.join(name), name).unwrap();
+        }
+        extension(&source, &package, &folder).unwrap();
+        let files: Vec<_> =
+            files::tree(&folder).unwrap().iter().map(|file| file.display().to_string()).collect();
+        let pkg = ["LICENSE-APACHE", "LICENSE-MIT", "state.js", "state.wasm", "wasm.js"];
+        let wanted: Vec<_> = std::iter::once("manifest.json".to_owned())
+            .chain(pkg.map(|name| format!("pkg/{name}")))
+            .collect();
+        assert_eq!(files, wanted);
+    }
 
     #[test]
     fn checksums_are_what_sha256sum_checks() {

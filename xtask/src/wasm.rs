@@ -7,6 +7,8 @@
 mod module;
 mod package;
 
+pub(crate) use package::loads;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

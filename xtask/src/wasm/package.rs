@@ -100,8 +100,8 @@ pub(super) fn measure(folder: &Path, systems: &[System]) -> Result<Vec<Size>> {
     Ok(sizes)
 }
 
-/// `entry` and all that it loads. Names are always written out as `"./name"`, right behind one of [`LOADING`].
-fn loads(folder: &Path, entry: &str) -> Result<BTreeSet<String>> {
+/// `entry` of the package in `folder` and all that it loads. Names are always written out as `"./name"`, right behind one of [`LOADING`].
+pub(crate) fn loads(folder: &Path, entry: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut next = vec![entry.to_owned()];
     while let Some(name) = next.pop() {

@@ -1,7 +1,9 @@
-// The extension's one setting: the address of the user's node. Guarantees that only a checked address is stored, and
+// The address of the user's node, a setting of this browser alone. Guarantees that only a checked address is stored, and
 // that whatever is found in the store is checked again before use.
 
-import { NODE_ADDRESS } from "./names.js";
+import "./names.js";
+
+const { NODE_ADDRESS_KEY } = globalThis.synclineNames;
 
 export const DEFAULT_NODE_ADDRESS = "http://127.0.0.1:3000/";
 
@@ -9,19 +11,19 @@ const ADDRESS_MAX_CHARS = 2_000;
 
 /** The stored address, or the default where none or a damaged one is stored. */
 export async function readNodeAddress() {
-  const stored = (await chrome.storage.local.get(NODE_ADDRESS))[NODE_ADDRESS];
+  const stored = (await chrome.storage.local.get(NODE_ADDRESS_KEY))[NODE_ADDRESS_KEY];
   const checked = checkNodeAddress(stored ?? DEFAULT_NODE_ADDRESS);
   return checked.address ?? DEFAULT_NODE_ADDRESS;
 }
 
 export async function writeNodeAddress(address) {
-  await chrome.storage.local.set({ [NODE_ADDRESS]: address });
+  await chrome.storage.local.set({ [NODE_ADDRESS_KEY]: address });
 }
 
 /** Calls `listener` with the address after every change, wherever it was made. */
 export function onNodeAddress(listener) {
   chrome.storage.onChanged.addListener(async (changes, area) => {
-    if (area === "local" && NODE_ADDRESS in changes) listener(await readNodeAddress());
+    if (area === "local" && NODE_ADDRESS_KEY in changes) listener(await readNodeAddress());
   });
 }
 
