@@ -24,6 +24,8 @@ class Checklist {
   #rows = new Map();
   #limit = WINDOW;
   #words = "";
+  #isLoaded = false;
+  #isCounting = false;
 
   #title = element("input", {
     class: "entry-title",
@@ -81,14 +83,15 @@ class Checklist {
   #hear(event) {
     if (event.type === "ready") return this.#load();
     if (event.type === "closed" && event.reason === "failed") return this.#say(sentenceOf(event.error), "bad");
-    // What is loaded arrives entity by entity before it is complete; it is shown at once when it is.
-    if (!this.#state.isReady) return;
+    // What is loaded arrives entity by entity, and is shown as a whole after the last.
+    if (!this.#isLoaded) return;
     if (event.type === "cleared") this.#load();
     else if (event.type === "entity") this.#apply(event.id, event.value);
   }
 
   #load() {
     const { ids, get } = this.#state;
+    this.#isLoaded = true;
     this.#entries.load(ids().map((id) => entryOf(id, get(id))));
     this.#say("");
     this.#render();
@@ -109,7 +112,7 @@ class Checklist {
         if (this.#isWanted(entry)) this.#insertRow(entry);
       }
     }
-    this.#count();
+    this.#countSoon();
   }
 
   // Everything again, for what concerns everything: loading, another filter, a longer window.
@@ -136,13 +139,17 @@ class Checklist {
   }
 
   #insertRow(entry) {
-    const rows = [...this.#list.children].map((child) => this.#rows.get(child.dataset.id));
-    const next = rows.find((row) => compare(entry, row.entry) < 0);
-    if (next === undefined && rows.length >= this.#limit) return;
+    const isBefore = (child) => compare(entry, this.#rows.get(child.dataset.id).entry) < 0;
+    const last = this.#list.lastElementChild;
+    const isFull = this.#rows.size >= this.#limit;
+    // Most of ten thousand that arrive at once.
+    if (isFull && !isBefore(last)) return;
+    let next = this.#list.firstElementChild;
+    while (next !== null && !isBefore(next)) next = next.nextElementSibling;
     const row = this.#makeRow(entry);
     this.#rows.set(entry.id, row);
-    this.#list.insertBefore(row.element, next?.element ?? null);
-    if (rows.length >= this.#limit) this.#dropRow(rows.at(-1).entry.id);
+    this.#list.insertBefore(row.element, next);
+    if (isFull) this.#dropRow(last.dataset.id);
   }
 
   #removeRow(id) {
@@ -170,6 +177,16 @@ class Checklist {
     const row = this.#makeRow(entry);
     this.#rows.set(entry.id, row);
     this.#list.append(row.element);
+  }
+
+  // Once for all changes that come together.
+  #countSoon() {
+    if (this.#isCounting) return;
+    this.#isCounting = true;
+    queueMicrotask(() => {
+      this.#isCounting = false;
+      this.#count();
+    });
   }
 
   #count() {

@@ -1,7 +1,8 @@
 // Every action, storage key and shared constant of the extension, in one place.
 //
 // A content script is no module, so this file is neither: it defines one object, which the manifest loads before
-// content.js and which pages get by importing the file. What the package stores beside these is in docs/state.md.
+// content.js and which pages get by importing the file. What the package stores is
+// named by its rules, in core's state/names.rs.
 
 globalThis.synclineNames = Object.freeze({
   /** The port on which a page asks the coordinator for the control surface. */
