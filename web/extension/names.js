@@ -1,8 +1,7 @@
 // Every action, storage key and shared constant of the extension, in one place.
 //
-// A content script is no module, so this file is neither: it defines one object, which the manifest loads before
-// content.js and which pages get by importing the file. What the package stores is
-// named by its rules, in core's state/names.rs.
+// A content script is no module, so this file is none either: it defines one object, which the manifest loads before
+// content.js and which pages get by importing the file. What the package itself stores is named in its rules.
 
 globalThis.synclineNames = Object.freeze({
   /** The port on which a page asks the coordinator for the control surface. */
