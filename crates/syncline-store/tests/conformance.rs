@@ -133,6 +133,7 @@ conformance! {
         ss_07_a_receipt_is_kept_and_the_applications_row_says_uploaded,
         ss_25_settings_are_read_from_columns_or_keys,
         ss_29_what_breaks_a_bound_of_the_outbox_is_refused,
+        ss_01_a_plain_table_is_taken_over_with_its_rows,
     }
     inbox {
         ss_24_an_entry_takes_effect_once_however_often_it_arrives,

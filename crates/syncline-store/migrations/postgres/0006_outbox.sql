@@ -24,10 +24,12 @@ ALTER TABLE sync_outbox
 -- A claim changes no indexed column, and room is left on each page for the changed row, so that it writes no index.
 ALTER TABLE sync_outbox SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX sync_outbox_line ON sync_outbox ((entity_type = 'recording_file'), id)
+-- Files and the rest are claimed apart. As a number, because a comparison with false would be turned around and then not
+-- be found again.
+CREATE INDEX sync_outbox_line ON sync_outbox ((CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END), id)
     WHERE processed_at IS NULL AND dead_at IS NULL AND due_at IS NULL AND behind IS NULL;
 -- Every row of this index is in its first part; it is there so that only those find the index who ask for it by name.
-CREATE INDEX sync_outbox_pending ON sync_outbox ((attempts >= 0), id) WHERE processed_at IS NULL AND dead_at IS NULL;
+CREATE INDEX sync_outbox_pending ON sync_outbox ((CASE WHEN attempts < 0 THEN 1 ELSE 0 END), id) WHERE processed_at IS NULL AND dead_at IS NULL;
 CREATE INDEX sync_outbox_pending_entity ON sync_outbox (entity_type, (entity_id::text), id)
     WHERE processed_at IS NULL AND dead_at IS NULL;
 CREATE INDEX sync_outbox_processed_entity ON sync_outbox (entity_type, (entity_id::text), id)

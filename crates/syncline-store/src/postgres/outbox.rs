@@ -88,8 +88,13 @@ impl Outbox for PostgresOutbox {
         for _ in 0..ROUNDS_MAX {
             let mut session = Session::by_index_unsynced(&self.engine).await?;
             session.execute(self.engine.query(BRING_BACK)).await?;
-            let take =
-                self.engine.query(CLAIM).bind(kind == Kind::File).bind(limit).bind(claim.0).bind(lease_ms);
+            let take = self
+                .engine
+                .query(CLAIM)
+                .bind(i32::from(kind == Kind::File))
+                .bind(limit)
+                .bind(claim.0)
+                .bind(lease_ms);
             let take = take.bind(worker.to_owned()).bind(CLAIM_BYTES_MAX as i64);
             let rows: Vec<LineRow> = session.all(take).await?;
             let found = row::sort_out(rows, limit);
@@ -100,7 +105,7 @@ impl Outbox for PostgresOutbox {
             let idle = found.ours.is_empty();
             let look_in = match found.more {
                 true => Some(Duration::ZERO),
-                false => self.next_look(&mut session, idle).await?,
+                false => self.next_look(&mut session, kind, idle).await?,
             };
             session.commit().await?;
             if !idle || look_in != Some(Duration::ZERO) {
@@ -204,11 +209,17 @@ impl Outbox for PostgresOutbox {
 
 impl PostgresOutbox {
     /// When there may be more to claim. Entries that wait in vain are let go now and then, while there is nothing else to do.
-    async fn next_look(&self, session: &mut Session, idle: bool) -> Result<Option<Duration>, Error> {
+    async fn next_look(
+        &self,
+        session: &mut Session,
+        kind: Kind,
+        idle: bool,
+    ) -> Result<Option<Duration>, Error> {
         if idle && self.orphans_are_due() && session.execute(self.engine.query(FREE_ORPHANS)).await? > 0 {
             return Ok(Some(Duration::ZERO));
         }
-        let next_ms: Option<i64> = session.value(self.engine.query(NEXT_LOOK)).await?;
+        let next_ms: Option<i64> =
+            session.value(self.engine.query(NEXT_LOOK).bind(i32::from(kind == Kind::File))).await?;
         // A millisecond more, so that it is due by then.
         Ok(next_ms.map(|ms| row::duration(ms.max(0) + 1)))
     }
@@ -226,8 +237,7 @@ impl PostgresOutbox {
 /// Inserts entries through a connection that is the caller's.
 pub(crate) async fn insert(connection: &mut PgConnection, entries: &[NewEntry]) -> sqlx::Result<Vec<i64>> {
     let insert: QueryScalar<'_, _, i64, PgArguments> = sqlx::query_scalar(INSERT);
-    // Not kept: whose connection it is may be a pooler's.
-    insert.bind(as_json(entries)).persistent(false).fetch_all(connection).await
+    insert.bind(as_json(entries)).fetch_all(connection).await
 }
 
 /// Entries as one JSON document: the server makes of each value what the column's type is, whichever that is.

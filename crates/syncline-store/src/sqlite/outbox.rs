@@ -5,6 +5,8 @@
 //! they have committed something is noticed by [`signal`].
 
 mod admin;
+#[cfg(test)]
+mod plans;
 mod signal;
 pub(super) mod sql;
 
@@ -91,7 +93,7 @@ impl Outbox for SqliteOutbox {
             if !self.engine.read(look(kind, self.engine.clock().now_ms())).await? {
                 let freed = self.orphans_are_due() && self.free_orphans().await? > 0;
                 if !freed {
-                    return Ok(none(self.next_look().await?));
+                    return Ok(none(self.next_look(kind).await?));
                 }
             }
             let taking = Taking { kind, limit, lease_ms, claim, worker: worker.to_owned() };
@@ -101,7 +103,7 @@ impl Outbox for SqliteOutbox {
             });
             let (entries, more) = taken.await?;
             if !entries.is_empty() {
-                let look_in = if more { Some(Duration::ZERO) } else { self.next_look().await? };
+                let look_in = if more { Some(Duration::ZERO) } else { self.next_look(kind).await? };
                 return Ok(Claimed { claim, entries, look_in });
             }
         }
@@ -191,8 +193,8 @@ impl Outbox for SqliteOutbox {
 
 impl SqliteOutbox {
     /// When there may be more to claim.
-    async fn next_look(&self) -> Result<Option<Duration>, Error> {
-        let next = sqlx::query_scalar(NEXT_LOOK);
+    async fn next_look(&self, kind: Kind) -> Result<Option<Duration>, Error> {
+        let next = sqlx::query_scalar(NEXT_LOOK).bind(kind == Kind::File);
         let next_ms: Option<i64> =
             self.engine.read(|connection| Box::pin(next.fetch_one(connection))).await?;
         Ok(next_ms.map(|at_ms| row::duration((at_ms - self.engine.clock().now_ms()).max(0) + 1)))

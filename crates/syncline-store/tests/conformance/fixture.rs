@@ -106,6 +106,24 @@ impl Fixture {
         PgConnection::connect(&self.direct_url).await.unwrap()
     }
 
+    /// Runs commands at an address that no store has been opened at yet.
+    pub(crate) async fn execute_at(&self, url: &str, sql: &'static str) {
+        match self.store.backend() {
+            Backend::Sqlite => {
+                let file = std::path::Path::new(url.strip_prefix("sqlite:").unwrap());
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                let mut connection = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Backend::Postgres => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+        }
+    }
+
     /// Runs a command behind the store's back.
     pub(crate) async fn execute(&self, sql: &'static str) {
         match self.store.backend() {

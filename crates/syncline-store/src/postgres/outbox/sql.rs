@@ -12,6 +12,12 @@ macro_rules! in_line {
         concat!(pending!($o), " AND ", $o, "due_at IS NULL AND ", $o, "behind IS NULL")
     };
 }
+/// The same as a value: as a condition it would make the server go through an index of all that is pending.
+macro_rules! is_pending {
+    ($o:literal) => {
+        concat!("(CASE WHEN ", pending!($o), " THEN 1 ELSE 0 END) = 1")
+    };
+}
 /// The columns of an entry.
 macro_rules! entry {
     () => {
@@ -24,11 +30,11 @@ pub(super) const SENDER: &str = "SELECT sender FROM sync_outbox_sender";
 pub(super) const INSERT: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
      SELECT entity_type, entity_id, coalesce(payload, 'null') FROM json_populate_recordset(NULL::sync_outbox, $1::text::json) \
      RETURNING id::bigint";
-/// `attempts >= 0` is how the index of all pending entries is asked for.
+/// That attempts are not less than none is how the index of all pending entries is asked for.
 pub(super) const PENDING: &str = concat!(
     "SELECT ",
     entry!(),
-    " FROM sync_outbox AS o WHERE o.attempts >= 0 AND ",
+    " FROM sync_outbox AS o WHERE (CASE WHEN o.attempts < 0 THEN 1 ELSE 0 END) = 0 AND ",
     pending!("o."),
     " ORDER BY o.id LIMIT $1"
 );
@@ -41,7 +47,7 @@ pub(super) const FREE: &str = "UPDATE sync_outbox SET behind = NULL WHERE behind
 pub(super) const FREE_ORPHANS: &str = concat!(
     "UPDATE sync_outbox SET behind = NULL WHERE id IN (SELECT w.id FROM sync_outbox AS w WHERE w.behind IS NOT NULL \
      AND NOT EXISTS (SELECT FROM sync_outbox AS b WHERE b.id = w.behind AND ",
-    pending!("b."),
+    is_pending!("b."),
     ") LIMIT 1000 FOR UPDATE SKIP LOCKED)"
 );
 pub(super) const BRING_BACK: &str = concat!(
@@ -60,7 +66,7 @@ pub(super) const CLAIM: &str = concat!(
     entry!(),
     " FROM sync_outbox AS o WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
+    " AND (CASE WHEN o.entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
     now_ms!(),
     ")) ORDER BY o.id LIMIT $2 FOR UPDATE SKIP LOCKED), \
      looked AS (SELECT line.*, before.id AS before_id, \
@@ -83,25 +89,23 @@ pub(super) const CLAIM: &str = concat!(
 pub(super) const DEFER: &str = concat!(
     "WITH given AS (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS g (id, blocker)), \
      held AS MATERIALIZED (SELECT b.id::bigint AS id FROM sync_outbox AS b WHERE b.id = ANY($2) AND ",
-    pending!("b."),
+    is_pending!("b."),
     " AND (b.claim IS NOT NULL OR b.due_at IS NOT NULL OR b.behind IS NOT NULL) FOR SHARE SKIP LOCKED) \
      UPDATE sync_outbox AS o SET behind = g.blocker FROM given AS g JOIN held ON held.id = g.blocker WHERE o.id = g.id"
 );
-/// In how many milliseconds something is due or a lease ends.
+/// files or not. In how many milliseconds something is due or a lease ends; asked when all there is in line is in flight.
 pub(super) const NEXT_LOOK: &str = concat!(
     "SELECT least((SELECT min(due_at) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (entity_type = 'recording_file') = false ORDER BY id LIMIT 10000) AS changes), \
-     (SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox WHERE ",
-    in_line!(""),
-    " AND (entity_type = 'recording_file') = true ORDER BY id LIMIT 10000) AS files)) - ",
+    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 ORDER BY id LIMIT 10000) AS leases)) - ",
     now_ms!()
 );
 
-/// claim, ids, verdicts, delays, reasons.
+/// claim, ids, verdicts, delays, reasons. What has a claim is pending.
 pub(super) const SETTLE: &str = concat!(
-    "WITH settled AS (UPDATE sync_outbox AS o SET processed_at = CASE WHEN g.verdict = 0 THEN clock_timestamp() END, \
+    "WITH settled AS (UPDATE sync_outbox AS o SET \
+     processed_at = CASE WHEN g.verdict = 0 THEN clock_timestamp() ELSE o.processed_at END, \
      attempts = o.attempts + CASE WHEN g.verdict IN (1, 2) THEN 1 ELSE 0 END, \
      due_at = CASE WHEN g.verdict = 1 THEN ",
     now_ms!(),
@@ -109,38 +113,34 @@ pub(super) const SETTLE: &str = concat!(
     now_ms!(),
     " END, last_error = coalesce(g.reason, o.last_error), claim = NULL, leased_until = NULL \
      FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::text[]) AS g (id, verdict, after_ms, reason) \
-     WHERE o.id = g.id AND o.claim = $1 AND ",
-    pending!("o."),
-    " RETURNING o.id::bigint AS id, g.verdict), \
+     WHERE o.id = g.id AND o.claim = $1 RETURNING o.id::bigint AS id, g.verdict), \
      counted AS (UPDATE sync_outbox_sender SET delivered = delivered + (SELECT count(*) FROM settled WHERE verdict = 0)) \
      SELECT id FROM settled"
 );
 pub(super) const RENEW: &str = concat!(
     "UPDATE sync_outbox SET leased_until = ",
     now_ms!(),
-    " + $3 WHERE id = ANY($2) AND claim = $1 AND ",
-    pending!(""),
-    " RETURNING id::bigint"
+    " + $3 WHERE id = ANY($2) AND claim = $1 RETURNING id::bigint"
 );
 
 pub(super) const STATS: &str = concat!(
-    "SELECT (SELECT count(*) FROM sync_outbox WHERE attempts >= 0 AND ",
+    "SELECT (SELECT count(*) FROM sync_outbox WHERE (CASE WHEN attempts < 0 THEN 1 ELSE 0 END) = 0 AND ",
     pending!(""),
     "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (entity_type = 'recording_file') = false ORDER BY id LIMIT 10000) AS changes WHERE leased_until > ",
+    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 0 ORDER BY id LIMIT 10000) AS changes WHERE leased_until > ",
     now_ms!(),
     ") + (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (entity_type = 'recording_file') = true ORDER BY id LIMIT 10000) AS files WHERE leased_until > ",
+    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 1 ORDER BY id LIMIT 10000) AS files WHERE leased_until > ",
     now_ms!(),
     "), (SELECT count(*) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE behind IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE dead_at IS NOT NULL), \
-     (SELECT (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint FROM sync_outbox WHERE attempts >= 0 AND ",
+     (SELECT (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint FROM sync_outbox WHERE (CASE WHEN attempts < 0 THEN 1 ELSE 0 END) = 0 AND ",
     pending!(""),
     " ORDER BY id LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
-     (SELECT count(*) FROM sync_outbox WHERE processed_at > clock_timestamp() - interval '1 minute')"
+     (SELECT count(*) FROM sync_outbox WHERE processed_at > now() - interval '1 minute')"
 );
 
 macro_rules! detail {
@@ -158,7 +158,7 @@ macro_rules! detail {
     };
 }
 pub(super) const LIST_PENDING: &str = detail!(
-    " FROM sync_outbox AS o WHERE o.attempts >= 0 AND o.processed_at IS NULL AND o.dead_at IS NULL AND o.id > $1 \
+    " FROM sync_outbox AS o WHERE (CASE WHEN o.attempts < 0 THEN 1 ELSE 0 END) = 0 AND o.processed_at IS NULL AND o.dead_at IS NULL AND o.id > $1 \
      ORDER BY o.id LIMIT $2"
 );
 pub(super) const LIST_DEAD: &str =
@@ -181,7 +181,7 @@ pub(super) const DISCARD: &str = "DELETE FROM sync_outbox WHERE id = ANY($1) AND
 pub(super) const DISCARD_DEAD: &str = "DELETE FROM sync_outbox WHERE id IN \
      (SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)";
 pub(super) const CLEANUP: &str = "WITH gone AS (DELETE FROM sync_outbox WHERE id IN (SELECT id FROM sync_outbox \
-     WHERE processed_at < clock_timestamp() - $1 * interval '1 millisecond' ORDER BY processed_at, id LIMIT $2 \
+     WHERE processed_at < now() - $1 * interval '1 millisecond' ORDER BY processed_at, id LIMIT $2 \
      FOR UPDATE SKIP LOCKED) RETURNING id::bigint AS id), \
      receipts AS (DELETE FROM sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone";
 

@@ -109,15 +109,12 @@ pub(super) const TAKE: &str = "UPDATE sync_outbox SET claim = $2, leased_until =
 /// Pairs of an entry and the one it has to wait for.
 pub(super) const DEFER: &str = "UPDATE sync_outbox SET behind = given.value ->> 1 FROM json_each($1) AS given \
      WHERE sync_outbox.id = given.value ->> 0";
-/// When something is due or a lease ends.
+/// files or not. When something is due or a lease ends; asked when all there is in line is in flight.
 pub(super) const NEXT_LOOK: &str = concat!(
     "SELECT min(at) FROM (SELECT min(due_at) AS at FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at IS NOT NULL \
      UNION ALL SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = 0 ORDER BY o.id LIMIT 10000) \
-     UNION ALL SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
-    in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = 1 ORDER BY o.id LIMIT 10000))"
+    " AND (o.entity_type = 'recording_file') = $1 ORDER BY o.id LIMIT 10000))"
 );
 
 /// claim, rows of (id, verdict, due, reason), time of day.
