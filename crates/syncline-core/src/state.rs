@@ -11,8 +11,8 @@
 //! - a removal is remembered for one fixed horizon, and an edit does not undo it: only adding again does;
 //! - an acknowledged change is lost only if every context that had heard of it dies before the next look.
 //!
-//! Storage, messages, timers and the view belong to the caller; sending changes to a node does too, by the rules of
-//! [`Change`] and [`Log`].
+//! Storage, messages, timers, the view and the way to a node belong to the caller; [`port`] says what each effect asks of
+//! it. What a node keeps of the [`Change`]s that devices send is decided by [`Kept`] and [`Start`].
 
 mod bridge;
 mod index;
@@ -20,18 +20,20 @@ pub mod json;
 mod layout;
 mod message;
 pub mod names;
-mod port;
+pub mod port;
 mod replica;
 mod settings;
 mod sorted;
+mod space;
 mod stamp;
 mod value;
 
-pub use bridge::{Change, Log, Page, Unsent};
+pub use bridge::{Change, Kept, Start};
 pub use index::{Entry, Index, is_forgotten};
 pub use layout::Layout;
-pub use port::{Effect, Error, Failure, Input, Output, Report};
+pub use port::{Effect, Error, Failure, Input, LinkStatus, Output, Report};
 pub use replica::{Config, Migrate, Replica};
 pub use settings::{FieldError, Scope, Settings};
+pub use space::{InvalidSpace, Space};
 pub use stamp::{Clock, Stamp};
 pub use value::{Encoder, Refused, Stored, Value, Why, is_id};

@@ -27,7 +27,7 @@ pub struct Entry {
 
 impl Entry {
     /// Of two at one stamp the removal counts.
-    fn beats(self, other: Self) -> bool {
+    pub(super) fn beats(self, other: Self) -> bool {
         (self.stamp, !self.live) > (other.stamp, !other.live)
     }
 }
@@ -66,6 +66,8 @@ pub(super) struct Absorbed {
     pub moved: bool,
     /// Somebody who knows nothing of stamps changed something.
     pub plain: bool,
+    /// Stamps were cut back.
+    pub ahead: bool,
 }
 
 impl Index {
@@ -251,6 +253,7 @@ impl Index {
                 absorbed.changed.push(id.clone());
             }
         }
+        absorbed.ahead = ahead;
         if place != Some(Place::Whole) {
             absorbed.lacking = place.is_some_and(|place| self.document(place, wall) != *document);
             return absorbed;

@@ -10,8 +10,10 @@
 //! way knowledge is written down, which is why layouts can change while others write.
 
 use super::names::{
-    ENTITY_PREFIX, INDEX_KEY, PACKED_KEY, SCHEMA_KEY, SETTINGS_KEY, SHARD_PREFIX, SHARDS_MAX, SHARDS_MIN,
+    CURSOR_KEY, ENTITY_PREFIX, INDEX_KEY, PACKED_KEY, SCHEMA_KEY, SETTINGS_KEY, SHARD_PREFIX, SHARDS_MAX,
+    SHARDS_MIN, UNSENT_PREFIX,
 };
+use super::stamp::Stamp;
 
 /// How entities and index are spread over keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,6 +45,9 @@ pub(super) enum Kind<'a> {
     Index(Option<Place>),
     Packed,
     Entity(&'a str),
+    /// A change that a node has not confirmed.
+    Mark(Stamp, &'a str),
+    Cursor,
     /// Not ours.
     Foreign,
 }
@@ -125,7 +130,13 @@ impl Layout {
         if let Some(shard) = key.strip_prefix(SHARD_PREFIX) {
             return Kind::Index(self.shard(shard));
         }
+        if let Some(mark) = key.strip_prefix(UNSENT_PREFIX) {
+            let mark = mark.split_at_checked(Stamp::TEXT_LEN);
+            let mark = mark.and_then(|(stamp, id)| Some((Stamp::read(stamp)?, id)));
+            return mark.map_or(Kind::Foreign, |(stamp, id)| Kind::Mark(stamp, id));
+        }
         match key {
+            CURSOR_KEY => Kind::Cursor,
             INDEX_KEY => Kind::Index(Some(Place::Whole)),
             PACKED_KEY => Kind::Packed,
             SETTINGS_KEY => Kind::Settings,

@@ -18,7 +18,7 @@ pub const PACKED_KEY: &str = "trackedEntities";
 pub const ENTITY_PREFIX: &str = "trackedEntity:";
 /// Before the key whose contents nobody could read and which had to be overwritten.
 pub const ASIDE_PREFIX: &str = "syncAside:";
-/// Before the id of an entity whose latest change the node has not confirmed yet; alone: a reset.
+/// Before the stamp of a change that the node has not confirmed yet, and the entity's id; without an id: a reset.
 pub const UNSENT_PREFIX: &str = "syncUnsent:";
 /// How far the node's changes have been taken over.
 pub const CURSOR_KEY: &str = "syncCursor";
@@ -48,7 +48,9 @@ pub const BATCH_MAX: usize = 500;
 pub const QUEUE_MAX: usize = 1_024;
 /// Most operations of callers that wait to be stored.
 pub const OPS_MAX: usize = 10_000;
-/// Most ids in one message.
+/// A batch for a node, or a page from it, is full when its values have this many bytes; the last one may exceed it.
+pub const PAGE_MAX_BYTES: usize = 512 * 1024;
+/// Most ids in one message, and most changes in one batch for a node or page from it.
 pub const DELTA_MAX: usize = 500;
 /// A shard of the index that holds more than this makes the index grow.
 pub const SHARD_IDS_MAX: usize = 64;
@@ -71,6 +73,8 @@ pub const RESENDS_MAX: u32 = 2;
 pub const VERIFY_AFTER: Duration = Duration::from_millis(500);
 /// How long a key must have been an orphan before it is removed.
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(60);
+/// How often a node is asked without having told of anything, in case the news got lost.
+pub const POLL_EVERY: Duration = Duration::from_secs(60);
 /// Longest pause before a failed read or repair is tried again.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// After a sleep this long, what is remembered is not trusted any more and read again.

@@ -1,9 +1,22 @@
 //! The ports of a replica: what happens to it, and what it wants done.
 //!
 //! Values cross as JSON text. The storage behind it is any that can get, set, remove and list keys and tells about
-//! changes; it needs no transactions and no compare-and-set.
+//! changes; it needs no transactions and no compare-and-set. What an adapter does:
+//!
+//! - **order**: carries out [`Output::effects`] in their order, and gives every input to
+//!   [`handle`](super::Replica::handle) one at a time; an input that comes up while effects are carried out waits;
+//! - **time**: `now` from a clock that does not jump, `wall` from the time of day, with every input; one timer, set anew to
+//!   [`Output::wake_at`] after each, brings [`Input::Timer`]. Late is harmless, too early costs a call;
+//! - **storage**: one question at a time is under way; each is answered exactly once, with `Got`, `Stored`, `Listed` or
+//!   `Failed`. A question that may never be answered should be ended with [`Failure::Other`] after a while; an answer
+//!   that comes after that is not given any more;
+//! - **changes**: [`Input::Changed`] for each change of a key, its own included, as soon as the context listens, which should
+//!   be before [`Input::Start`]; while loading they are kept. Keys that are not ours may be left out, and need not be.
+//!   Doubled, late and lost ones do no harm; after a gap ([`Input::Refresh`]) everything is read again;
+//! - **messages**: to all other contexts, and only a means to be faster. An adapter whose storage tells others of changes
+//!   with their contents may carry out `Send` by answering [`Input::Acked`] at once;
+//! - **the view**: what was rendered is what is shown; nothing else has to be kept.
 
-use super::bridge::Change;
 use super::layout::Layout;
 use super::settings::{FieldError, Settings};
 use super::value::Value;
@@ -54,15 +67,34 @@ pub enum Input {
         /// As for `Put`; answered when the search is done.
         op: u64,
     },
-    /// Take over changes that a node has sent.
-    Remote {
-        /// As for `Put`; answered when they are stored.
-        op: u64,
-        /// The changes.
-        changes: Vec<Change>,
+    /// From now on this context talks to the node for all contexts on this storage, or does not any more. Exactly one
+    /// should: hold a lock for it. Only where [`Config::bridged`](super::Config::bridged) is set. Given again, it means
+    /// that the node may be reachable again, and nothing has to be waited for.
+    Link {
+        /// Whether it does.
+        up: bool,
     },
-    /// A node has stored these changes.
-    Sent(Vec<Change>),
+    /// The node has told that its log has come to this number.
+    Told {
+        /// The number.
+        number: u64,
+    },
+    /// Answers [`Effect::Pull`] and [`Effect::Push`]: the node's answer, JSON.
+    Answered {
+        /// Which question.
+        ask: u64,
+        /// The body.
+        text: String,
+    },
+    /// Answers them too: the node could not be reached, or refused.
+    Unanswered {
+        /// Which question.
+        ask: u64,
+        /// The stable word of a refusal; `None`: no answer, or one of a failing node.
+        refusal: Option<String>,
+        /// A fresh random number, so that not everybody comes back at once.
+        random: u32,
+    },
     /// Answers [`Effect::Get`]: every key that was asked for, with its contents as JSON.
     Got {
         /// Which question.
@@ -114,28 +146,29 @@ pub enum Input {
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Read keys; answer with [`Input::Got`] or [`Input::Failed`].
+    /// Read keys, at least as they are when this is carried out; answer with [`Input::Got`] or [`Input::Failed`].
     Get {
         /// The question's number.
         ask: u64,
         /// The keys.
         keys: Vec<String>,
     },
-    /// Store keys: all at once where that can be done, otherwise in this order.
+    /// Store keys: all at once where that can be done, otherwise in this order. Answer with [`Input::Stored`] when it
+    /// survives a crash, with [`Input::Failed`] when any of it was not done ([`Failure::Quota`]: there is no room).
     Set {
         /// The question's number.
         ask: u64,
         /// Key and contents as JSON.
         entries: Vec<(String, String)>,
     },
-    /// Remove keys.
+    /// Remove keys; those that are not there are no error. Answer as for `Set`.
     Remove {
         /// The question's number.
         ask: u64,
         /// The keys.
         keys: Vec<String>,
     },
-    /// Name all keys of the storage area.
+    /// Name all keys of the storage area; answer with [`Input::Listed`] or [`Input::Failed`].
     List {
         /// The question's number.
         ask: u64,
@@ -172,10 +205,43 @@ pub enum Effect {
         /// Why.
         error: Error,
     },
-    /// The latest changes of these entities have not reached a node yet; the empty id stands for a reset.
-    Unsent(Vec<String>),
+    /// Ask the node for changes: `GET /api/state/{space}?{query}`. Answer with [`Input::Answered`] or
+    /// [`Input::Unanswered`].
+    Pull {
+        /// The question's number.
+        ask: u64,
+        /// The query, ready to be used.
+        query: String,
+    },
+    /// Send the node changes: `POST /api/state/{space}`. Answer as for `Pull`.
+    Push {
+        /// The question's number.
+        ask: u64,
+        /// The body, JSON.
+        body: String,
+    },
+    /// How this context stands with the node, whenever that changes.
+    Link(LinkStatus),
     /// Something to log.
     Report(Report),
+}
+
+/// How a context stands with the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkStatus {
+    /// This context does not talk to the node.
+    Down,
+    /// Changes are being exchanged, or are waiting to be.
+    Behind,
+    /// The node has everything, and there was nothing more when it was last asked.
+    InStep,
+    /// The node does not answer; it is asked again later. Changes wait in storage.
+    Unreachable,
+    /// This machine's clock is too far from the node's: its changes would win over all others', or lose to all. Nothing is
+    /// exchanged until it is set right; changes wait in storage.
+    ClockOff,
+    /// The node refuses; it is asked again later. Its stable word says why.
+    Refused(String),
 }
 
 /// What [`Replica::handle`](super::Replica::handle) returns.

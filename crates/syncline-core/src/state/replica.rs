@@ -15,18 +15,19 @@
 
 mod absorb;
 mod flush;
+mod link;
+mod marks;
 mod operate;
 mod sweep;
 mod talk;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::bridge::Change;
-use super::index::{Entry, Index};
+use super::index::Index;
 use super::layout::Layout;
 use super::names::{
-    AHEAD_MAX, INDEX_KEY, OPS_MAX, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY, SLEEP_MAX, UNSENT_PREFIX,
+    AHEAD_MAX, CURSOR_KEY, INDEX_KEY, OPS_MAX, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY, SLEEP_MAX,
 };
 use super::port::{Effect, Error, Input, Output, Report};
 use super::settings::Settings;
@@ -102,8 +103,8 @@ pub struct Replica {
     /// Keys of entities that were just removed.
     trash: Set,
     sweep: sweep::Sweep,
-    /// Entities whose changes a node should hear of, not marked in storage yet.
-    marks: Set,
+    marks: marks::Marks,
+    link: link::Link,
     talk: talk::Talk,
     out: Vec<Effect>,
 }
@@ -168,7 +169,8 @@ impl Replica {
             later: Set::new(),
             trash: Set::new(),
             sweep: sweep::Sweep::default(),
-            marks: Set::new(),
+            marks: marks::Marks::default(),
+            link: link::Link::default(),
             talk: talk::Talk::default(),
             out: Vec::new(),
         }
@@ -179,6 +181,9 @@ impl Replica {
         self.pass_time(now, wall);
         self.take(input);
         self.fire_timers();
+        self.pump();
+        self.pump_link();
+        // What the node said may be there to be stored.
         self.pump();
         Output { effects: std::mem::take(&mut self.out), wake_at: self.wake_at() }
     }
@@ -212,34 +217,14 @@ impl Replica {
         self.index.layout()
     }
 
-    /// What a node should hear about an entity, or with the empty id about the last reset.
-    #[must_use]
-    pub fn change(&self, id: &str) -> Option<Change> {
-        if id.is_empty() {
-            return Some(Change::Reset(self.index.floor()));
-        }
-        let entry = self.index.entry(id)?;
-        let stored = if entry.live { self.values.get(id).map(|held| held.stored.clone()) } else { None };
-        Some(Change::Entity { id: id.to_owned(), entry, stored })
-    }
-
-    /// Removals of everything that is listed here and not in `present`: for a device that was away longer than removals
-    /// are remembered, and was told all there is.
-    #[must_use]
-    pub fn missing_from(&self, present: &BTreeSet<String>) -> Vec<Change> {
-        let missing = self.index.ids().filter(|id| !present.contains(*id) && !self.marks.contains(id));
-        let removal = |id: &str| {
-            let entry = Entry { stamp: self.index.entry(id)?.stamp.next(), live: false };
-            Some(Change::Entity { id: id.to_owned(), entry, stored: None })
-        };
-        missing.filter_map(removal).collect()
-    }
-
     fn take(&mut self, input: Input) {
         if self.phase == Phase::Closed {
-            if let Some((op, _)) = operate::request(input) {
-                self.out.push(Effect::Reject { op, error: Error::Closed });
-            }
+            let op = if let Input::Sweep { op } = input {
+                Some(op)
+            } else {
+                operate::request(input).map(|(op, _)| op)
+            };
+            self.out.extend(op.map(|op| Effect::Reject { op, error: Error::Closed }));
             return;
         }
         match input {
@@ -256,7 +241,10 @@ impl Replica {
             }
             Input::Close => self.close(),
             Input::Refresh => self.read_all(),
-            Input::Sent(changes) => self.on_sent(&changes),
+            Input::Link { up } => self.on_link(up),
+            Input::Told { number } => self.on_told(number),
+            Input::Answered { ask, text } => self.on_answered(ask, &text),
+            Input::Unanswered { ask, refusal, random } => self.on_unanswered(ask, refusal, random),
             Input::Changed(_) | Input::Message(_) if self.phase != Phase::Ready => {
                 if self.queue.len() < QUEUE_MAX {
                     self.queue.push_back(input);
@@ -289,6 +277,7 @@ impl Replica {
         let running = matches!(self.phase, Phase::Loading | Phase::Ready);
         if running && !first && (off > AHEAD_MAX || slept > SLEEP_MAX) {
             self.report(Report::ClockJumped);
+            self.relink(off > AHEAD_MAX);
             self.forget();
         }
     }
@@ -301,6 +290,7 @@ impl Replica {
         self.index = Index::default();
         self.values.clear();
         self.clock.restart();
+        self.talk.forget_all();
         self.clean.clear();
         self.moving.clear();
         self.index_seen = false;
@@ -309,10 +299,11 @@ impl Replica {
 
     fn load(&mut self) {
         self.phase = Phase::Loading;
-        if self.config.bridged {
-            self.sweep.want_marks = true;
-        }
         self.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY].map(str::to_owned).into();
+        if self.config.bridged {
+            self.marks.unread = true;
+            self.dirty.insert(CURSOR_KEY.to_owned());
+        }
     }
 
     /// Marks everything to be read again.
@@ -384,27 +375,9 @@ impl Replica {
         self.show(id);
     }
 
-    fn mark(&mut self, id: &str) {
-        if self.config.bridged {
-            self.marks.insert(id.to_owned());
-        }
-    }
-
-    fn on_sent(&mut self, changes: &[Change]) {
-        for change in changes {
-            let id = change.id();
-            // A newer change keeps its mark.
-            if self.change(id).as_ref() == Some(change) && !self.marks.contains(id) {
-                self.trash.insert(format!("{UNSENT_PREFIX}{id}"));
-            }
-        }
-    }
-
     fn close(&mut self) {
         self.take_back_all();
-        for (op, _) in std::mem::take(&mut self.waiting) {
-            self.out.push(Effect::Reject { op, error: Error::Closed });
-        }
+        self.refuse_waiting(&Error::Closed);
         self.sweep.reject(&mut self.out);
         self.phase = Phase::Closed;
         self.queue.clear();
@@ -429,7 +402,9 @@ impl Replica {
             Phase::Loading | Phase::Ready => {}
         }
         let rest = (self.rest_until > self.now).then_some(self.rest_until);
-        [self.talk.due(), self.verify_at, self.sweep.due(), rest].into_iter().flatten().min()
+        let link = self.link.due().filter(|_| self.phase == Phase::Ready);
+        let marks = self.marks.due().filter(|due| link.is_some() && *due > self.now);
+        [self.talk.due(), self.verify_at, self.sweep.due(), rest, link, marks].into_iter().flatten().min()
     }
 
     fn report(&mut self, report: Report) {

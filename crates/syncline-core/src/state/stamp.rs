@@ -1,8 +1,8 @@
 //! Hybrid logical clock: stamps that follow the time of day where they can and causality always.
 //!
 //! A stamp is later than every stamp its maker had seen, and of two stamps one is always the later: first by time,
-//! then by count, then by maker. A stamp from further ahead than [`AHEAD_MAX`] is cut back to there
-//! when it is met, so that a clock that was once wrong does not win for ever.
+//! then by count, then by maker. A stamp from further ahead than [`AHEAD_MAX`] is cut back to the present when it is
+//! met, so that a clock that was once wrong does not win for ever.
 
 use super::names::AHEAD_MAX;
 use crate::time::Timestamp;
@@ -19,13 +19,15 @@ pub struct Stamp {
 }
 
 const MS_MAX: u64 = (1 << 48) - 1;
-const TEXT_LEN: usize = 16;
 /// In the order of ASCII, so that texts compare as the stamps do.
 const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 
 impl Stamp {
     /// Earlier than everything.
     pub const ZERO: Self = Self { ms: 0, count: 0, maker: 0 };
+
+    /// Length of the text form.
+    pub const TEXT_LEN: usize = 16;
 
     /// The time of day in it.
     #[must_use]
@@ -53,14 +55,15 @@ impl Stamp {
     #[must_use]
     pub fn text(self) -> String {
         let bits = u128::from(self.ms) << 48 | u128::from(self.count) << 32 | u128::from(self.maker);
-        let digit = |place: usize| ALPHABET[(bits >> (6 * (TEXT_LEN - 1 - place))) as usize & 63] as char;
-        (0..TEXT_LEN).map(digit).collect()
+        let digit =
+            |place: usize| ALPHABET[(bits >> (6 * (Self::TEXT_LEN - 1 - place))) as usize & 63] as char;
+        (0..Self::TEXT_LEN).map(digit).collect()
     }
 
     /// Reads what [`text`](Self::text) wrote.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        if text.len() != TEXT_LEN {
+        if text.len() != Self::TEXT_LEN {
             return None;
         }
         let mut bits = 0_u128;
@@ -96,16 +99,32 @@ impl Clock {
 
     /// Takes note of a stamp from outside and returns it as it counts here: cut back when it is from too far ahead.
     pub fn meet(&mut self, stamp: Stamp, wall: Timestamp) -> Stamp {
-        let limit = limit(wall);
-        let met = if stamp.ms > limit { Stamp { ms: limit, ..stamp } } else { stamp };
+        let mut met = stamp;
+        cut_back(&mut met, wall);
         self.latest = self.latest.max(met);
         met
+    }
+
+    /// The latest stamp that was made or met.
+    #[must_use]
+    pub const fn latest(&self) -> Stamp {
+        self.latest
     }
 
     /// Forgets what was met, after the time of day was set.
     pub fn restart(&mut self) {
         self.latest = Stamp::ZERO;
     }
+}
+
+/// Cuts a stamp back that is from too far ahead; whether it was.
+pub(super) fn cut_back(stamp: &mut Stamp, wall: Timestamp) -> bool {
+    let ahead = is_ahead(*stamp, wall);
+    if ahead {
+        // To now and no later: what is cut back must not be ahead for anybody whose clock is a little behind.
+        stamp.ms = wall.as_ms();
+    }
+    ahead
 }
 
 /// Whether a stamp is from too far ahead.
@@ -160,7 +179,7 @@ mod tests {
         let bad = Clock::new(2).tick(NOON + std::time::Duration::from_secs(10 * 365 * 24 * 3_600));
         assert!(is_ahead(bad, NOON));
         let met = good.meet(bad, NOON);
-        assert_eq!(met.wall(), NOON + AHEAD_MAX);
+        assert_eq!(met.wall(), NOON);
         assert!(good.tick(NOON) > met);
         let last = Stamp { ms: MS_MAX, count: u16::MAX, maker: u32::MAX };
         let met = good.meet(last, Timestamp::from_ms(u64::MAX));

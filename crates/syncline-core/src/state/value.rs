@@ -5,7 +5,7 @@
 //! back as it went in is refused with its path. The stored form is the value itself with one member more, its stamp,
 //! which readers that know nothing of it may ignore.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::json::{Json, is_number, write_text};
 use super::names::{DEPTH_MAX, ID_MAX_BYTES, STAMP_MEMBER, VALUE_MAX_BYTES};
@@ -13,7 +13,7 @@ use super::stamp::Stamp;
 
 /// A JSON object in its canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Value(Rc<str>);
+pub struct Value(Arc<str>);
 
 impl Value {
     /// Checks the text of an object.

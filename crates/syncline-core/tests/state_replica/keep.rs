@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use syncline_core::state::json::Json;
 use syncline_core::state::{Config, Effect, Error, Input, Layout, Report, Value};
 
 use super::desk::{Desk, config, index_of, value};
@@ -216,4 +217,61 @@ fn st_25_a_context_that_is_cut_off_goes_quiet() {
     desk.give(Input::Timer);
     desk.give(Input::Start);
     assert!(desk.told.is_empty() && desk.asks.is_empty() && desk.wake_at.is_none());
+}
+
+#[test]
+fn st_04_entities_lie_where_readers_that_know_nothing_of_us_look_for_them() {
+    let value = Value::read("{\"checked\":true,\"timestamp\":1730000000000}").unwrap();
+    let mut desk = Desk::started();
+    desk.give(Input::Put { op: 1, id: "a".to_owned(), value });
+    desk.settle();
+    assert_eq!(desk.storage.keys().collect::<Vec<_>>(), ["trackedEntities:index", "trackedEntity:a"]);
+    assert_eq!(index_of(&desk.storage), ["a"]);
+    let shows =
+        |json: &Json| (json.member("checked").cloned(), json.member("timestamp").and_then(Json::as_whole));
+    let expected = (Some(Json::Bool(true)), Some(1_730_000_000_000));
+    assert_eq!(shows(&Json::read(&desk.storage["trackedEntity:a"]).unwrap()), expected);
+    desk.give(Input::SetLayout { op: 2, layout: Layout::A });
+    desk.settle();
+    desk.pass(Duration::from_secs(130));
+    assert_eq!(desk.storage.keys().collect::<Vec<_>>(), ["trackedEntities", "trackedEntities:index"]);
+    let packed = Json::read(&desk.storage["trackedEntities"]).unwrap();
+    assert_eq!(shows(packed.member("a").unwrap()), expected);
+    assert_eq!(desk.view["a"], "{\"checked\":true,\"timestamp\":1730000000000}");
+}
+
+#[test]
+fn st_06_an_entity_that_the_index_does_not_list_is_never_shown_and_never_an_error() {
+    let mut desk = Desk::filled(2);
+    desk.storage.insert("trackedEntity:orphan".to_owned(), "{\"n\":7}".to_owned());
+    desk.storage.insert("trackedEntity:broken".to_owned(), "no JSON".to_owned());
+    desk.start();
+    desk.write("trackedEntity:orphan", "{\"n\":8}");
+    desk.give(Input::Message("{\"action\":\"entityDelta\",\"delta\":{\"orphan\":{\"n\":9}}}".to_owned()));
+    desk.give(Input::Remove { op: 1, ids: vec!["orphan".to_owned()] });
+    desk.give(Input::Refresh);
+    desk.settle();
+    assert_eq!(desk.view.keys().collect::<Vec<_>>(), ["e0000", "e0001"]);
+    assert!(!desk.told.iter().any(|effect| matches!(effect, Effect::Report(_) | Effect::Reject { .. })));
+    // Listed, it is shown.
+    desk.write("trackedEntities:index", "{\"ids\":[\"e0000\",\"e0001\",\"orphan\"]}");
+    desk.settle();
+    assert_eq!(desk.view["orphan"], "{\"n\":8}");
+}
+
+#[test]
+fn st_02_whatever_happened_unseen_the_view_becomes_what_storage_says() {
+    let mut desk = Desk::filled(3);
+    desk.start();
+    desk.pass(Duration::from_secs(10));
+    // Nobody tells this context of any of it.
+    desk.storage
+        .insert("trackedEntities:index".to_owned(), "{\"ids\":[\"e0001\",\"e0002\",\"new\"]}".to_owned());
+    desk.storage.insert("trackedEntity:e0001".to_owned(), "{\"n\":100}".to_owned());
+    desk.storage.insert("trackedEntity:new".to_owned(), "{\"n\":200}".to_owned());
+    desk.give(Input::Refresh);
+    desk.settle();
+    let expected = [("e0001", "{\"n\":100}"), ("e0002", "{\"n\":2}"), ("new", "{\"n\":200}")];
+    let expected = expected.map(|(id, text)| (id.to_owned(), text.to_owned()));
+    assert_eq!(desk.view, BTreeMap::from(expected));
 }

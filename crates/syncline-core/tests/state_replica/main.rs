@@ -1,6 +1,5 @@
 //! What one replica does, effect by effect: start, updates, messages, refusals, orphans, schemas, foreign contents.
 
-mod bridge;
 mod desk;
 mod keep;
 mod messages;

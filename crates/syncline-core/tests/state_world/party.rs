@@ -148,7 +148,10 @@ impl Party {
             Effect::Clear => self.view.clear(),
             Effect::Resolve { op } => self.fates[op as usize - 1].1 = Fate::Stored,
             Effect::Reject { op, .. } => self.fates[op as usize - 1].1 = Fate::Refused,
-            Effect::Ready | Effect::Settings(_) | Effect::Unsent(_) | Effect::Report(_) => {}
+            Effect::Ready | Effect::Settings(_) | Effect::Report(_) => {}
+            Effect::Pull { .. } | Effect::Push { .. } | Effect::Link(_) => {
+                panic!("nobody is linked: {effect:?}")
+            }
         }
     }
 

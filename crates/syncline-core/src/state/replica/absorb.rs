@@ -50,6 +50,16 @@ impl Replica {
                 let ours = self.index.layout() != Layout::A;
                 self.absorb_value(id, stored, source) && ours
             }
+            Kind::Mark(stamp, id) => {
+                let mark = (id.to_owned(), stamp);
+                if self.config.bridged && text.is_some() {
+                    self.marks.note(mark, self.now);
+                } else {
+                    self.marks.drop(&mark);
+                }
+                false
+            }
+            Kind::Cursor => self.config.bridged && self.absorb_cursor(text),
             Kind::Foreign => false,
         }
     }
@@ -114,7 +124,8 @@ impl Replica {
         };
         self.index_seen |= place == Some(Place::Whole);
         let absorbed = self.index.absorb(&document, place, &mut self.clock, self.wall);
-        if absorbed.plain {
+        // What was cut back is another fact here than it was when the node heard of it.
+        if absorbed.plain || absorbed.ahead {
             absorbed.changed.iter().for_each(|id| self.mark(id));
         }
         if absorbed.moved {
@@ -181,6 +192,9 @@ impl Replica {
         let Some(Ok(stored)) = stored else { return self.values.contains_key(id) };
         let ahead = stored.stamp.is_some_and(|stamp| is_ahead(stamp, self.wall));
         let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
+        if ahead {
+            self.mark(id);
+        }
         let Some(held) = self.values.get_mut(id) else {
             self.adopt(id, Stored { stamp, ..stored }, Stamp::ZERO);
             return ahead || self.is_migrated(id);
@@ -199,6 +213,8 @@ impl Replica {
             Some(stamp) if stamp > known && held.pending > 0 => {
                 if source == Source::Read {
                     held.stored.stamp = Some(self.clock.tick(self.wall));
+                    // A mark of the stamp before says nothing of this one.
+                    self.mark(id);
                 }
                 true
             }

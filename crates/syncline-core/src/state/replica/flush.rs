@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::super::layout::{Kind, Place};
 use super::super::names::{
-    ASIDE_PREFIX, BACKOFF_MAX, BATCH_MAX, ENTITY_PREFIX, SCHEMA_KEY, SETTINGS_KEY, UNSENT_PREFIX,
-    VERIFY_AFTER,
+    ASIDE_PREFIX, BACKOFF_MAX, BATCH_MAX, CURSOR_KEY, ENTITY_PREFIX, SCHEMA_KEY, SETTINGS_KEY, VERIFY_AFTER,
 };
 use super::super::port::{Effect, Error, Failure, Report};
 use super::super::sorted::Set;
 use super::super::value::write_member;
 use super::absorb::Source;
+use super::marks::{self, Mark};
 use super::{Phase, Replica};
 
 /// After this many failed reads in a row callers are told.
@@ -28,7 +28,7 @@ pub(super) enum Flight {
         ask: u64,
         keys: Set,
         number: u64,
-        marks: Vec<String>,
+        marks: Vec<Mark>,
     },
     /// A chunk of what a new layout needs.
     Move {
@@ -62,7 +62,7 @@ impl Replica {
                 return self.ask_dirty();
             }
             if self.phase == Phase::Loading {
-                if self.rebuild || self.sweep.want_marks {
+                if self.rebuild || self.marks.unread {
                     return self.ask_list();
                 }
                 self.finish_loading();
@@ -87,7 +87,7 @@ impl Replica {
                 }
                 return;
             }
-            if !self.marks.is_empty() {
+            if !self.marks.fresh.is_empty() {
                 return self.write(Vec::new(), Set::new());
             }
             if self.sweep.wants_list() {
@@ -169,7 +169,7 @@ impl Replica {
                 Kind::Schema => 1,
                 Kind::Index(Some(Place::Whole)) => 2,
                 Kind::Index(_) => 3,
-                Kind::Packed | Kind::Entity(_) | Kind::Foreign => 4,
+                Kind::Packed | Kind::Entity(_) | Kind::Mark(..) | Kind::Cursor | Kind::Foreign => 4,
             };
             ranks[rank].push(entry);
         }
@@ -221,8 +221,8 @@ impl Replica {
     }
 
     fn write(&mut self, mut entries: Vec<(String, String)>, keys: Set) {
-        let marks: Vec<String> = std::mem::take(&mut self.marks).into_iter().collect();
-        let marked = marks.iter().map(|id| (format!("{UNSENT_PREFIX}{id}"), "true".to_owned()));
+        let marks = self.take_fresh();
+        let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
         entries.splice(0..0, marked);
         let ask = self.ask();
         self.flight = Flight::Set { ask, keys, number: self.begun, marks };
@@ -237,7 +237,8 @@ impl Replica {
             Kind::Index(place) => Some(self.index.document(place?, self.wall).text()),
             Kind::Packed => Some(self.packed()),
             Kind::Entity(id) => Some(self.values.get(id).filter(|_| self.index.lists(id))?.stored.text()),
-            Kind::Foreign => None,
+            Kind::Cursor => Some(self.cursor_text()),
+            Kind::Mark(..) | Kind::Foreign => None,
         }
     }
 
@@ -262,8 +263,9 @@ impl Replica {
                 if !self.verify.is_empty() && self.verify_at.is_none() {
                     self.verify_at = Some(self.now + VERIFY_AFTER);
                 }
-                if !marks.is_empty() {
-                    self.out.push(Effect::Unsent(marks));
+                self.on_marked(marks);
+                if keys.contains(CURSOR_KEY) {
+                    self.on_cursor_stored();
                 }
                 if keys.contains(SCHEMA_KEY) {
                     self.schema = self.config.schema_version;
@@ -278,9 +280,17 @@ impl Replica {
     /// Removes what the index has stopped listing.
     fn ask_remove(&mut self) {
         let listed = |key: &str| key.strip_prefix(ENTITY_PREFIX).is_some_and(|id| self.index.lists(id));
-        let keys: Vec<String> =
-            self.trash.iter().filter(|key| !listed(key)).take(BATCH_MAX).cloned().collect();
-        let left = self.trash.iter().filter(|key| !listed(key) && !keys.contains(key)).cloned().collect();
+        let (mut keys, mut left) = (Vec::new(), Set::new());
+        for key in std::mem::take(&mut self.trash) {
+            if listed(&key) {
+                continue;
+            }
+            if keys.len() < BATCH_MAX {
+                keys.push(key);
+            } else {
+                left.insert(key);
+            }
+        }
         self.trash = left;
         if !keys.is_empty() {
             let ask = self.ask();
@@ -316,7 +326,7 @@ impl Replica {
             Flight::Set { keys, marks, .. } => {
                 let ours = self.ops.iter().any(|op| op.waits_for(&keys));
                 self.dirty.extend(keys);
-                self.marks.extend(marks);
+                self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
                 if ours { self.refuse_ops(&error) } else { self.rest(failure) }
             }
             Flight::Move { .. } => self.refuse_ops(&error),
@@ -341,11 +351,7 @@ impl Replica {
     /// Every operation is told that it was not stored.
     fn refuse_all(&mut self, error: &Error) {
         self.take_back_all();
-        for (op, _) in std::mem::take(&mut self.waiting) {
-            if op > 0 {
-                self.out.push(Effect::Reject { op, error: error.clone() });
-            }
-        }
+        self.refuse_waiting(error);
         self.solo = 0;
         if !self.settings_pending {
             self.dirty.insert(SETTINGS_KEY.to_owned());

@@ -1,6 +1,6 @@
 //! What callers ask for: done in memory at once, so that the view follows the hand; taken back if storage refuses.
 
-use super::super::bridge::Change;
+use super::super::bridge::{Change, Kept};
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout, Place};
 use super::super::message::Said;
@@ -16,6 +16,9 @@ use super::{Held, Replica};
 
 /// Stands for all that a new layout needs, among the keys of an operation. No key of ours is called so.
 const MOVING: &str = "";
+
+/// The number of an operation that the node asked for.
+pub(super) const REMOTE: u64 = u64::MAX;
 
 /// What a caller asked for.
 #[derive(Debug, Clone)]
@@ -40,8 +43,9 @@ pub(super) struct Op {
     undo: Undo,
 }
 
+/// How to take an operation back.
 #[derive(Debug, Clone)]
-enum Undo {
+pub(super) enum Undo {
     Nothing,
     Entities(Vec<Before>),
     Floor(Stamp, Vec<(String, Entry)>),
@@ -51,8 +55,8 @@ enum Undo {
 
 /// What an entity was before, and what the operation made of it.
 #[derive(Debug, Clone)]
-struct Before {
-    id: String,
+pub(super) struct Before {
+    pub(super) id: String,
     entry: Option<Entry>,
     made: Option<Entry>,
     held: Option<Held>,
@@ -61,6 +65,10 @@ struct Before {
 }
 
 impl Op {
+    pub(super) const fn undo(&self) -> &Undo {
+        &self.undo
+    }
+
     pub(super) fn waits_for(&self, keys: &Set) -> bool {
         self.keys.iter().any(|key| keys.contains(key))
     }
@@ -73,7 +81,6 @@ pub(super) fn request(input: Input) -> Option<(u64, Request)> {
         Input::Reset { op } => (op, Request::Reset),
         Input::SetSettings { op, text } => (op, Request::Settings(text)),
         Input::SetLayout { op, layout } => (op, Request::Layout(layout)),
-        Input::Remote { op, changes } => (op, Request::Remote(changes)),
         _ => return None,
     })
 }
@@ -115,14 +122,19 @@ impl Replica {
 
     fn finish(&mut self, op: u64, error: Option<Error>) {
         self.solo = self.solo.saturating_sub(1);
-        // Nobody asked for operation 0: the replica itself did.
-        if op == 0 {
-            return;
+        match (op, error) {
+            // Nobody asked for operation 0: the replica itself did.
+            (0, _) => {}
+            (REMOTE, error) => self.on_taken(error.as_ref()),
+            (op, None) => self.out.push(Effect::Resolve { op }),
+            (op, Some(error)) => self.out.push(Effect::Reject { op, error }),
         }
-        self.out.push(match error {
-            None => Effect::Resolve { op },
-            Some(error) => Effect::Reject { op, error },
-        });
+    }
+
+    pub(super) fn refuse_waiting(&mut self, error: &Error) {
+        for (op, _) in std::mem::take(&mut self.waiting) {
+            self.finish(op, Some(error.clone()));
+        }
     }
 
     fn put(&mut self, id: &str, value: Value) -> Result<(Set, Undo), Error> {
@@ -267,6 +279,12 @@ impl Replica {
     /// After the layout changed, by whomever: see that everything known is there.
     pub(super) fn relocate(&mut self) {
         self.read_all();
+        for at in 0..self.ops.len() {
+            if let Request::Remote(changes) = &self.ops[at].request {
+                self.ops[at].keys = self.keys_of(changes.iter());
+                self.dirty.extend(self.ops[at].keys.iter().cloned());
+            }
+        }
         for op in &mut self.ops {
             // What an operation wrote may lie where nobody looks any more.
             if let Undo::Entities(entities) = &op.undo {
@@ -289,7 +307,7 @@ impl Replica {
     }
 
     fn take_remote(&mut self, changes: &[Change]) -> (Set, Undo) {
-        let mut keys = Set::new();
+        let mut news = Set::new();
         for change in changes {
             match change {
                 Change::Reset(floor) => {
@@ -297,35 +315,68 @@ impl Replica {
                     let gone = self.index.raise_floor(floor);
                     gone.iter().for_each(|id| self.touch(id));
                     self.clean.clear();
-                    keys.insert(INDEX_KEY.to_owned());
                 }
-                Change::Entity { id, entry, stored } if is_id(id) => {
-                    self.take_entity(id, *entry, stored, &mut keys);
+                Change::Entity { id, kept } => {
+                    if self.take_entity(id, kept) {
+                        news.insert(id.clone());
+                    }
                 }
-                Change::Entity { .. } => {}
             }
         }
-        (keys, Undo::Nothing)
+        let stale = |change: &&Change| {
+            change.id().is_empty() || news.contains(change.id()) || self.is_unstored(change.id())
+        };
+        (self.keys_of(changes.iter().filter(stale)), Undo::Nothing)
     }
 
-    fn take_entity(&mut self, id: &str, entry: Entry, stored: &Option<Stored>, keys: &mut Set) {
+    /// Whether it was news.
+    fn take_entity(&mut self, id: &str, kept: &Kept) -> bool {
         let layout = self.index.layout();
-        let stamp = self.clock.meet(entry.stamp, self.wall);
-        if self.index.join(id, Entry { stamp, ..entry }) {
-            keys.insert(layout.index_key(id));
-            if !entry.live && layout != Layout::A {
-                self.trash.insert(layout.value_key(id));
-            }
+        let stamp = self.clock.meet(kept.entry.stamp, self.wall);
+        let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
+        if news && !kept.entry.live && layout != Layout::A {
+            self.trash.insert(layout.value_key(id));
         }
-        if let Some(stored) = stored.as_ref().filter(|_| self.index.lists(id)) {
+        if let Some(stored) = &kept.stored {
+            // Met also where it is not listed: what is added again must be later.
             let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
-            if self.values.get(id).is_none_or(|held| stamp.unwrap_or_default() > held.stamp()) {
+            let later = self.values.get(id).is_none_or(|held| stamp.unwrap_or_default() > held.stamp());
+            if later && self.index.lists(id) {
                 let stored = Stored { stamp, ..stored.clone() };
                 self.values.insert(id.to_owned(), Held { stored, pending: self.begun });
-                keys.insert(layout.value_key(id));
+                news = true;
             }
         }
-        self.touch(id);
+        if news {
+            self.touch(id);
+        }
+        news
+    }
+
+    /// Whether storage may not say yet what is known of `id`.
+    fn is_unstored(&self, id: &str) -> bool {
+        !self.clean.contains_key(&self.index.layout().index_key(id))
+            || self.values.get(id).is_some_and(|held| held.pending > 0)
+    }
+
+    /// The keys that changes from a node are stored in.
+    fn keys_of<'a>(&self, changes: impl Iterator<Item = &'a Change>) -> Set {
+        let layout = self.index.layout();
+        let mut keys = Set::new();
+        for change in changes {
+            match change {
+                Change::Reset(_) => {
+                    keys.insert(INDEX_KEY.to_owned());
+                }
+                Change::Entity { id, .. } => {
+                    keys.insert(layout.index_key(id));
+                    if self.index.lists(id) && self.values.contains_key(id) {
+                        keys.insert(layout.value_key(id));
+                    }
+                }
+            }
+        }
+        keys
     }
 
     /// These keys hold what was known when operation `number` had been begun.

@@ -6,7 +6,7 @@
 
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout};
-use super::super::names::{BATCH_MAX, ENTITY_PREFIX, INDEX_KEY, ORPHAN_GRACE, UNSENT_PREFIX};
+use super::super::names::{BATCH_MAX, ENTITY_PREFIX, INDEX_KEY, ORPHAN_GRACE};
 use super::super::port::{Effect, Error};
 use super::super::sorted::{Map, Set};
 use super::super::value::{Stored, is_id};
@@ -21,8 +21,6 @@ pub(super) struct Sweep {
     suspects: Map<Timestamp>,
     /// Callers that asked for a search.
     callers: Vec<u64>,
-    /// The marks of unsent changes have not been looked for yet.
-    pub(super) want_marks: bool,
 }
 
 impl Sweep {
@@ -58,11 +56,11 @@ impl Replica {
         if std::mem::take(&mut self.rebuild) {
             self.rebuild_index(keys);
         }
-        if std::mem::take(&mut self.sweep.want_marks) {
-            let unsent: Vec<String> =
-                keys.iter().filter_map(|key| key.strip_prefix(UNSENT_PREFIX)).map(str::to_owned).collect();
-            if !unsent.is_empty() {
-                self.out.push(Effect::Unsent(unsent));
+        if std::mem::take(&mut self.marks.unread) {
+            for key in keys {
+                if let Kind::Mark(stamp, id) = self.index.layout().kind(key) {
+                    self.marks.note((id.to_owned(), stamp), self.now);
+                }
             }
         }
         for key in keys {
@@ -91,7 +89,7 @@ impl Replica {
             Kind::Entity(id) => layout == Layout::A || !self.index.lists(id),
             Kind::Packed => layout != Layout::A,
             Kind::Index(place) => place.is_none(),
-            Kind::Settings | Kind::Schema | Kind::Foreign => false,
+            Kind::Settings | Kind::Schema | Kind::Mark(..) | Kind::Cursor | Kind::Foreign => false,
         }
     }
 

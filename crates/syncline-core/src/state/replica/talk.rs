@@ -26,6 +26,11 @@ impl Talk {
         self.unacked.retain(|(number, ..)| *number != send);
     }
 
+    /// Nothing is sent again: the stamps in it may be those of a clock that was wrong.
+    pub(super) fn forget_all(&mut self) {
+        self.unacked.clear();
+    }
+
     pub(super) fn due(&self) -> Option<Timestamp> {
         self.unacked.iter().map(|(_, _, due, _)| *due).min()
     }

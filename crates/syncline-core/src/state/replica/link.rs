@@ -1,0 +1,410 @@
+//! The way to a node: ask for what is new, take it over, send what is unsent, and begin again when something happens.
+//!
+//! It asks before it sends, so that a device that was away for longer than removals are remembered first hears what is gone.
+//! The number reached is stored after the changes it stands for; a context that dies in between asks for them again. All of
+//! this runs in one context at a time ([`Input::Link`](crate::state::Input::Link)); the others see what it stores.
+
+use std::time::Duration;
+
+use super::super::bridge::{Change, Kept};
+use super::super::index::Entry;
+use super::super::json::{Json, write_text};
+use super::super::names::{AHEAD_MAX, CURSOR_KEY, ORPHAN_GRACE, POLL_EVERY};
+use super::super::port::{Effect, Error, LinkStatus};
+use super::super::sorted::Set;
+use super::super::stamp::Stamp;
+use super::operate::{REMOTE, Request};
+use super::{Phase, Replica};
+use crate::retry::Policy;
+use crate::time::Timestamp;
+
+/// Pauses after failures, for as long as it takes.
+const POLICY: Policy = Policy {
+    initial_delay: Duration::from_secs(1),
+    max_delay: Duration::from_secs(60),
+    multiplier: 2.0,
+    max_attempts: u32::MAX,
+    jitter: 0.5,
+};
+/// A moment up to which everything was exchanged is stored again when it is this old.
+const SINCE_AGE_MAX: Duration = Duration::from_secs(3_600);
+/// The refusal of a node whose removals this device has not all heard of.
+const RELOAD: &str = "reload";
+
+/// How far the node's changes have been taken over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// Which log.
+    epoch: String,
+    number: u64,
+    /// Everything added up to here has been sent.
+    since: Stamp,
+}
+
+/// Where things stand.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    up: bool,
+    doing: Doing,
+    cursor: Cursor,
+    /// The cursor as it may be stored: everything up to it has been taken over.
+    kept: Cursor,
+    /// It is to be stored.
+    cursor_due: bool,
+    /// The node has, or may have, something new.
+    pull_due: bool,
+    /// The node knows nothing of this device: everything behind this id is still to be sent.
+    fill: Option<String>,
+    /// While everything is asked for: in pages, and what was in them so far.
+    paging: bool,
+    present: Option<Set>,
+    failures: u32,
+    not_before: Timestamp,
+    poll_at: Timestamp,
+    told: LinkStatus,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Pulling(u64),
+    /// A page is being stored; what it leads to.
+    Taking {
+        number: u64,
+        more: bool,
+    },
+    Pushing(u64, Option<String>),
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            up: false,
+            doing: Doing::Nothing,
+            cursor: Cursor::default(),
+            kept: Cursor::default(),
+            cursor_due: false,
+            pull_due: false,
+            fill: None,
+            paging: false,
+            present: None,
+            failures: 0,
+            not_before: Timestamp::ZERO,
+            poll_at: Timestamp::ZERO,
+            told: LinkStatus::Down,
+        }
+    }
+}
+
+impl Cursor {
+    pub(super) fn text(&self) -> String {
+        let mut out = String::from("{\"epoch\":");
+        write_text(&self.epoch, &mut out);
+        out.push_str(",\"number\":");
+        out.push_str(&self.number.to_string());
+        out.push_str(",\"since\":\"");
+        out.push_str(&self.since.text());
+        out.push_str("\"}");
+        out
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let json = Json::read(text).ok()?;
+        Some(Self {
+            epoch: json.member("epoch")?.as_text().filter(|epoch| is_epoch(epoch))?.to_owned(),
+            number: json.member("number")?.as_whole()?,
+            since: json.member("since")?.as_text().and_then(Stamp::read)?,
+        })
+    }
+}
+
+/// It becomes part of a query.
+fn is_epoch(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+impl Link {
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        (self.up && self.doing == Doing::Nothing).then(|| self.poll_at.max(self.not_before))
+    }
+
+    /// Answers on the way are not waited for, and what was begun is begun anew.
+    fn restart(&mut self) {
+        if self.paging || self.fill.is_some() {
+            self.cursor = self.kept.clone();
+        }
+        self.doing = Doing::Nothing;
+        (self.pull_due, self.paging, self.present, self.fill) = (true, false, None, None);
+    }
+}
+
+impl Replica {
+    pub(super) fn on_link(&mut self, up: bool) {
+        if !self.config.bridged {
+            return;
+        }
+        self.link.up = up;
+        (self.link.failures, self.link.not_before) = (0, Timestamp::ZERO);
+        if self.link.doing == Doing::Nothing || !up {
+            self.link.restart();
+        }
+        self.tell_link(if up { LinkStatus::Behind } else { LinkStatus::Down });
+    }
+
+    pub(super) fn on_told(&mut self, number: u64) {
+        self.link.pull_due |= number != self.link.cursor.number;
+    }
+
+    /// Says the next thing there is to say to the node.
+    pub(super) fn pump_link(&mut self) {
+        let rests = self.now < self.link.not_before;
+        if !self.link.up || self.phase != Phase::Ready || self.link.doing != Doing::Nothing || rests {
+            return;
+        }
+        self.link.pull_due |= self.now >= self.link.poll_at;
+        if self.link.pull_due {
+            return self.pull();
+        }
+        if let Some(after) = &self.link.fill {
+            let changes = self.all_after(after);
+            if let Some(last) = changes.last() {
+                let reached = last.id().to_owned();
+                return self.push(&changes, Some(reached));
+            }
+            self.link.fill = None;
+            self.keep_cursor();
+        }
+        let changes = self.take_unsent();
+        if !changes.is_empty() {
+            return self.push(&changes, None);
+        }
+        if self.ops.is_empty() && self.marks.is_empty() {
+            // What other contexts did just now may not have been heard of.
+            self.link.cursor.since = Stamp::ZERO.after(self.wall.saturating_before(ORPHAN_GRACE));
+            // It matters in weeks, so that it is seldom stored for its own sake.
+            let age = self.link.cursor.since.wall().saturating_since(self.link.kept.since.wall());
+            if self.link.cursor_due || age > SINCE_AGE_MAX {
+                self.keep_cursor();
+            }
+        }
+        self.tell_link(LinkStatus::InStep);
+    }
+
+    fn pull(&mut self) {
+        let (ask, link) = (self.ask(), &mut self.link);
+        let mut query = String::from("after=");
+        query.push_str(&link.cursor.number.to_string());
+        if !link.cursor.epoch.is_empty() {
+            query.push_str("&epoch=");
+            query.push_str(&link.cursor.epoch);
+        }
+        if link.paging {
+            query.push_str("&paging=true");
+        }
+        link.doing = Doing::Pulling(ask);
+        link.poll_at = self.now + POLL_EVERY;
+        self.out.push(Effect::Pull { ask, query });
+    }
+
+    fn push(&mut self, changes: &[Change], reached: Option<String>) {
+        let ask = self.ask();
+        let mut body = String::from("{\"after\":");
+        body.push_str(&self.link.cursor.number.to_string());
+        body.push_str(",\"epoch\":\"");
+        body.push_str(&self.link.cursor.epoch);
+        body.push_str("\",\"changes\":");
+        Change::write_all(changes, &mut body);
+        body.push('}');
+        self.link.doing = Doing::Pushing(ask, reached);
+        self.tell_link(LinkStatus::Behind);
+        self.out.push(Effect::Push { ask, body });
+    }
+
+    pub(super) fn on_answered(&mut self, ask: u64, text: &str) {
+        let json = Json::read(text).unwrap_or(Json::Null);
+        let now = json.member("now").and_then(Json::as_whole);
+        let (pulling, reached) = match &self.link.doing {
+            Doing::Pulling(asked) if *asked == ask => (true, None),
+            Doing::Pushing(asked, reached) if *asked == ask => (false, reached.clone()),
+            _ => return,
+        };
+        self.link.doing = Doing::Nothing;
+        match now {
+            None => return self.link_failed(LinkStatus::Unreachable, 0),
+            Some(now) if self.is_off(Timestamp::from_ms(now)) => {
+                return self.link_failed(LinkStatus::ClockOff, 0);
+            }
+            Some(_) => {}
+        }
+        self.link.failures = 0;
+        let understood = if pulling { self.on_page(&json) } else { self.on_pushed(&json, reached) };
+        if understood.is_none() {
+            self.link_failed(LinkStatus::Unreachable, 0);
+        }
+    }
+
+    /// Whether this machine's clock and the node's are too far apart: what is ahead here would win over all others, and what
+    /// is ahead there would be cut back here.
+    fn is_off(&self, node: Timestamp) -> bool {
+        self.wall > node + AHEAD_MAX || node > self.wall + AHEAD_MAX
+    }
+
+    fn on_page(&mut self, json: &Json) -> Option<()> {
+        let says = |name| json.member(name) == Some(&Json::Bool(true));
+        let epoch = json.member("epoch")?.as_text().filter(|epoch| is_epoch(epoch))?;
+        let (number, more) = (json.member("cursor")?.as_whole()?, says("more"));
+        let mut changes = Change::read_all(json.member("changes")?).ok()?;
+        if says("unknown") {
+            self.link.fill = Some(String::new());
+        }
+        if says("whole") {
+            self.link.present = Some(Set::new());
+        }
+        self.link.paging |= says("unknown") || says("whole");
+        epoch.clone_into(&mut self.link.cursor.epoch);
+        if let Some(present) = &mut self.link.present {
+            present.extend(changes.iter().map(|change| change.id().to_owned()));
+        }
+        if !more && let Some(present) = self.link.present.take() {
+            let gone = self.missing_from(&present);
+            gone.iter().for_each(|change| self.unmark(change.id()));
+            changes.extend(gone);
+        }
+        self.link.paging &= more;
+        self.link.doing = Doing::Taking { number, more };
+        if changes.is_empty() {
+            self.on_taken(None);
+        } else {
+            self.waiting.push_back((REMOTE, Request::Remote(changes)));
+        }
+        Some(())
+    }
+
+    /// Removals of everything that the node had when last asked and has not any more.
+    fn missing_from(&self, present: &Set) -> Vec<Change> {
+        let since = self.link.cursor.since;
+        let missing = self.index.ids().filter(|id| !present.contains(id));
+        let removal = |id: &str| {
+            // What the node was never told of cannot have been removed there.
+            let entry = self.index.entry(id)?;
+            if self.marks.holds(id) && entry.stamp > since {
+                return None;
+            }
+            let entry = Entry { stamp: entry.stamp.next(), live: false };
+            Some(Change::Entity { id: id.to_owned(), kept: Kept { entry, stored: None } })
+        };
+        missing.filter_map(removal).collect()
+    }
+
+    /// The changes of a page are stored, or not.
+    pub(super) fn on_taken(&mut self, error: Option<&Error>) {
+        let Doing::Taking { number, more } = self.link.doing else { return };
+        self.link.doing = Doing::Nothing;
+        if error.is_some() {
+            return self.link_failed(LinkStatus::Behind, 0);
+        }
+        self.link.cursor.number = number;
+        self.link.pull_due = more;
+        self.keep_cursor();
+    }
+
+    fn on_pushed(&mut self, json: &Json, reached: Option<String>) -> Option<()> {
+        let epoch = json.member("epoch")?.as_text()?;
+        let (from, number) = (json.member("from")?.as_whole()?, json.member("cursor")?.as_whole()?);
+        if epoch != self.link.cursor.epoch {
+            self.link.pull_due = true;
+            return Some(());
+        }
+        if reached.is_some() {
+            self.link.fill = reached;
+        } else {
+            self.on_sent();
+        }
+        if json.member("lost") == Some(&Json::Bool(true)) {
+            // What this device had was replaced by something older, as by a clock that was wrong for a while.
+            self.link.cursor.number = 0;
+            self.link.pull_due = true;
+        } else if from == self.link.cursor.number {
+            // What lies between is what was just sent.
+            self.link.cursor.number = number;
+        } else {
+            self.link.pull_due = true;
+        }
+        self.keep_cursor();
+        Some(())
+    }
+
+    /// Lets the cursor be stored, unless what it stands for is not complete.
+    fn keep_cursor(&mut self) {
+        if !self.link.paging && self.link.fill.is_none() && self.link.kept != self.link.cursor {
+            self.link.kept = self.link.cursor.clone();
+            self.link.cursor_due = true;
+            self.dirty.insert(CURSOR_KEY.to_owned());
+        }
+    }
+
+    pub(super) fn cursor_text(&self) -> String {
+        self.link.kept.text()
+    }
+
+    pub(super) fn on_cursor_stored(&mut self) {
+        self.link.cursor_due = false;
+    }
+
+    /// Takes over how far the context before this one came; whether the key is to be written.
+    pub(super) fn absorb_cursor(&mut self, text: Option<&str>) -> bool {
+        if self.link.cursor_due {
+            return text != Some(self.link.kept.text().as_str());
+        }
+        if let Some(cursor) = text.and_then(Cursor::read)
+            && (!self.link.up || self.phase == Phase::Loading)
+        {
+            self.link.kept = cursor.clone();
+            self.link.cursor = cursor;
+        }
+        false
+    }
+
+    pub(super) fn on_unanswered(&mut self, ask: u64, refusal: Option<String>, random: u32) {
+        match &self.link.doing {
+            Doing::Pulling(asked) | Doing::Pushing(asked, _) if *asked == ask => {}
+            _ => return,
+        }
+        match refusal {
+            Some(word) if word == RELOAD && self.link.failures == 0 => {
+                self.link.restart();
+                self.link.failures = 1;
+            }
+            Some(word) => self.link_failed(LinkStatus::Refused(word), random),
+            None => self.link_failed(LinkStatus::Unreachable, random),
+        }
+    }
+
+    /// Waits, and then begins anew.
+    fn link_failed(&mut self, status: LinkStatus, random: u32) {
+        self.link.restart();
+        self.link.failures = self.link.failures.saturating_add(1);
+        let share = f64::from(random) / f64::from(u32::MAX);
+        self.link.not_before = self.now + POLICY.delay(self.link.failures, share).unwrap_or(POLICY.max_delay);
+        self.tell_link(status);
+    }
+
+    /// After everything was forgotten. Where the time of day was set, stamps may have been cut back: the node is asked for
+    /// everything again.
+    pub(super) fn relink(&mut self, jumped: bool) {
+        self.link.restart();
+        if jumped && self.link.kept.number > 0 {
+            // And what was added since cannot be told from what was there before.
+            (self.link.kept.number, self.link.kept.since) = (0, Stamp::ZERO);
+            self.link.cursor = self.link.kept.clone();
+            self.link.cursor_due = true;
+        }
+    }
+
+    fn tell_link(&mut self, status: LinkStatus) {
+        if self.link.told != status {
+            self.link.told = status.clone();
+            self.out.push(Effect::Link(status));
+        }
+    }
+}

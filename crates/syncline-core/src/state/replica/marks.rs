@@ -1,0 +1,194 @@
+//! Marks in storage: which changes have not reached the node yet.
+//!
+//! A mark's key holds the stamp of the change it stands for. So whoever takes a mark away takes away none that another
+//! context has set since, and nobody has to compare before removing. A mark is written with its change or before it; one
+//! whose change is not there after a while (its context died) stands for what is there.
+
+use super::super::bridge::{Change, Kept};
+use super::super::names::{DELTA_MAX, ORPHAN_GRACE, PAGE_MAX_BYTES, UNSENT_PREFIX};
+use super::super::sorted::{Map, Set};
+use super::super::stamp::{Stamp, is_ahead};
+use super::Replica;
+use super::operate::Undo;
+use crate::time::Timestamp;
+
+/// A change: whose, and its stamp. The empty id stands for a reset.
+pub(super) type Mark = (String, Stamp);
+
+/// What is unsent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Marks {
+    /// To be marked with the next write.
+    pub(super) fresh: Set,
+    /// In storage, by id: the stamps, and since when each is known here.
+    stored: Map<Vec<(Stamp, Timestamp)>>,
+    /// Of the batch that was sent last.
+    under_way: Vec<Mark>,
+    /// Storage has not been searched for marks yet.
+    pub(super) unread: bool,
+}
+
+impl Marks {
+    /// When a mark without a change is to be looked at again.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.stored.values().flatten().map(|(_, since)| *since + ORPHAN_GRACE).min()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.stored.is_empty() && self.fresh.is_empty()
+    }
+
+    pub(super) fn holds(&self, id: &str) -> bool {
+        self.stored.contains_key(id) || self.fresh.contains(id)
+    }
+
+    pub(super) fn note(&mut self, (id, stamp): Mark, now: Timestamp) {
+        match self.stored.get_mut(&id) {
+            Some(marks) if marks.iter().any(|(known, _)| *known == stamp) => {}
+            Some(marks) => marks.push((stamp, now)),
+            None => drop(self.stored.insert(id, vec![(stamp, now)])),
+        }
+    }
+
+    pub(super) fn drop(&mut self, (id, stamp): &Mark) {
+        if let Some(marks) = self.stored.get_mut(id) {
+            marks.retain(|(known, _)| known != stamp);
+            if marks.is_empty() {
+                self.stored.remove(id);
+            }
+        }
+    }
+}
+
+pub(super) fn key((id, stamp): &Mark) -> String {
+    format!("{UNSENT_PREFIX}{}{id}", stamp.text())
+}
+
+impl Replica {
+    /// A change to `id` (none: a reset) is for the node, too.
+    pub(super) fn mark(&mut self, id: &str) {
+        if self.config.bridged {
+            self.marks.fresh.insert(id.to_owned());
+        }
+    }
+
+    /// The marks that the next write should hold.
+    pub(super) fn take_fresh(&mut self) -> Vec<Mark> {
+        let ids = std::mem::take(&mut self.marks.fresh);
+        ids.into_iter().filter_map(|id| Some((id.clone(), stamp_of(&self.change(&id)?)))).collect()
+    }
+
+    /// Marks are stored; earlier ones of the same entities say nothing more.
+    pub(super) fn on_marked(&mut self, marks: Vec<Mark>) {
+        for (id, stamp) in marks {
+            let known = self.marks.stored.get(&id).into_iter().flatten();
+            let earlier: Vec<Stamp> = known.map(|(known, _)| *known).filter(|known| *known < stamp).collect();
+            for earlier in earlier {
+                self.discard((id.clone(), earlier));
+            }
+            self.marks.note((id, stamp), self.now);
+        }
+    }
+
+    fn discard(&mut self, mark: Mark) {
+        self.marks.drop(&mark);
+        self.trash.insert(key(&mark));
+    }
+
+    /// A batch of changes for the node: those whose marks are stored and that nothing is under way for.
+    pub(super) fn take_unsent(&mut self) -> Vec<Change> {
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        self.marks.under_way.clear();
+        let mut busy = Set::new();
+        for op in &self.ops {
+            match op.undo() {
+                Undo::Floor(..) => return changes,
+                Undo::Entities(entities) => busy.extend(entities.iter().map(|before| before.id.clone())),
+                _ => {}
+            }
+        }
+        let mut under_way = Vec::new();
+        for (id, marks) in self.marks.stored.iter() {
+            if changes.len() >= DELTA_MAX || bytes >= PAGE_MAX_BYTES {
+                break;
+            }
+            let known = self.change(id);
+            let known_stamp = known.as_ref().map_or(Stamp::ZERO, stamp_of);
+            let ripe = |(stamp, since): &&(Stamp, Timestamp)| {
+                known_stamp >= *stamp || is_ahead(*stamp, self.wall) || *since + ORPHAN_GRACE <= self.now
+            };
+            let before = under_way.len();
+            if !busy.contains(id) {
+                under_way.extend(marks.iter().filter(ripe).map(|(stamp, _)| (id.clone(), *stamp)));
+            }
+            if under_way.len() > before {
+                bytes += known.as_ref().map_or(0, weight);
+                changes.extend(known);
+            }
+        }
+        self.marks.under_way = under_way;
+        if changes.is_empty() {
+            // Marks of nothing: there is nothing to send for them.
+            self.on_sent();
+        }
+        changes
+    }
+
+    /// Everything there is, from behind `after` on: for a node that knows nothing of it.
+    pub(super) fn all_after(&self, after: &str) -> Vec<Change> {
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        let ids: Set = self.index.ids().filter(|id| *id > after).map(str::to_owned).collect();
+        for id in &ids {
+            if changes.len() >= DELTA_MAX || bytes >= PAGE_MAX_BYTES {
+                break;
+            }
+            let change = self.change(id);
+            bytes += change.as_ref().map_or(0, weight);
+            changes.extend(change);
+        }
+        changes
+    }
+
+    /// What was to be sent of `id` is of no use any more.
+    pub(super) fn unmark(&mut self, id: &str) {
+        for (stamp, _) in self.marks.stored.remove(id).unwrap_or_default() {
+            self.trash.insert(key(&(id.to_owned(), stamp)));
+        }
+    }
+
+    /// The last batch has reached the node.
+    pub(super) fn on_sent(&mut self) {
+        for mark in std::mem::take(&mut self.marks.under_way) {
+            self.discard(mark);
+        }
+    }
+
+    /// What a node should hear about an entity, or with the empty id about the last reset.
+    pub(super) fn change(&self, id: &str) -> Option<Change> {
+        if id.is_empty() {
+            return Some(Change::Reset(self.index.floor()));
+        }
+        let entry = self.index.entry(id)?;
+        let stored = if entry.live { self.values.get(id).map(|held| held.stored.clone()) } else { None };
+        // A value that nobody stamped is as old as its entity.
+        let stored = stored.map(|mut stored| {
+            stored.stamp = stored.stamp.filter(|stamp| *stamp > Stamp::ZERO).or(Some(entry.stamp));
+            stored
+        });
+        Some(Change::Entity { id: id.to_owned(), kept: Kept { entry, stored } })
+    }
+}
+
+fn stamp_of(change: &Change) -> Stamp {
+    match change {
+        Change::Reset(floor) => *floor,
+        Change::Entity { kept, .. } => kept.stamp(),
+    }
+}
+
+fn weight(change: &Change) -> usize {
+    match change {
+        Change::Entity { kept: Kept { stored: Some(stored), .. }, .. } => stored.value.text().len(),
+        _ => 0,
+    }
+}

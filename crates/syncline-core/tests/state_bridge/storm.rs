@@ -1,0 +1,188 @@
+//! Devices that come and go, contexts that die, clocks that jump, answers that get lost; then everybody meets.
+
+use std::collections::BTreeMap;
+
+use syncline_core::state::Input;
+use syncline_sim::{Dice, check};
+
+use super::device::{Device, NOON};
+use super::node::Node;
+
+const SEEDS: u64 = 60;
+
+/// What somebody was told is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Act {
+    Put(u64),
+    Remove,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    acts: u64,
+    calls: u64,
+    lost: u64,
+    deaths: u64,
+    jumps: u64,
+    reloads: u64,
+}
+
+fn storm(seed: u64) -> Tally {
+    let mut dice = Dice::new(seed);
+    let mut node = Node::new("first");
+    let mut tally = Tally::default();
+    let mut devices: Vec<Device> = (0..dice.pick(2..=3))
+        .map(|number| Device::new(number as u32 + 1, dice.pick(1..=2) as usize))
+        .collect();
+    let mut acts: BTreeMap<String, Vec<Act>> = BTreeMap::new();
+    let mut before: BTreeMap<String, String> = BTreeMap::new();
+    for phase in 0..dice.pick(2..=4) {
+        let mut set_back = false;
+        for device in &mut devices {
+            device.online = dice.chance(0.6);
+        }
+        for step in 0..dice.pick(20..=120) {
+            let at = dice.pick(0..=devices.len() as u64 - 1) as usize;
+            let context = dice.pick(0..=devices[at].contexts.len() as u64 - 1) as usize;
+            match dice.pick(0..=19) {
+                0..=4 => {
+                    let number = phase * 1_000 + step;
+                    let id = if dice.chance(0.5) {
+                        format!("e{}", dice.pick(0..=4))
+                    } else {
+                        format!("own{number}")
+                    };
+                    let act = if dice.chance(0.7) { Act::Put(number) } else { Act::Remove };
+                    perform(&mut devices[at], context, &id, &act, number + 1);
+                    acts.entry(id).or_default().push(act);
+                    tally.acts += 1;
+                }
+                5..=8 => drop(devices[at].serve(context)),
+                9..=11 => drop(devices[at].deliver(context)),
+                12..=15 => {
+                    let lost = dice.chance(0.2);
+                    let wall = NOON + devices[at].now;
+                    let device = &mut devices[at];
+                    let called = device.call(context, &mut node, wall, lost);
+                    tally.calls += u64::from(called);
+                    tally.lost += u64::from(called && lost);
+                }
+                16 => {
+                    devices[at].online = !devices[at].online;
+                    devices[at].hand(0, Input::Link { up: true });
+                }
+                17 if dice.chance(0.3) => {
+                    // Nothing that was acknowledged is under way when it dies.
+                    devices[at].calm();
+                    devices[at].kill(context);
+                    devices[at].open();
+                    tally.deaths += 1;
+                }
+                18 if dice.chance(0.2) => {
+                    let hours: i64 = *dice.choose(&[-100_000, -2, 1, 24, 90_000]).expect("some");
+                    devices[at].calm();
+                    set_back |= hours * 3_600_000 < devices[at].off;
+                    devices[at].off = hours * 3_600_000;
+                    (0..devices[at].contexts.len())
+                        .for_each(|context| devices[at].hand(context, Input::Timer));
+                    tally.jumps += 1;
+                }
+                _ => devices.iter_mut().for_each(|device| device.pass(10)),
+            }
+        }
+        meet(&mut devices, &mut node);
+        judge(&devices, &node, &before, &acts, set_back);
+        before = node.live();
+        acts.clear();
+        if dice.chance(0.4) {
+            // Long enough for removals to be forgotten, with or without everybody having heard of them.
+            let days = dice.pick(10..=40) * 24 * 3_600_000;
+            devices.iter_mut().for_each(|device| device.pass(days));
+            tally.reloads += node.forget(NOON + devices[0].now) as u64;
+        }
+    }
+    tally
+}
+
+fn perform(device: &mut Device, context: usize, id: &str, act: &Act, op: u64) {
+    match act {
+        Act::Put(number) => device.put(context, op, id, *number),
+        Act::Remove => device.remove(context, op, id),
+    }
+}
+
+/// Clocks are set right, everybody is online, and everything is exchanged.
+fn meet(devices: &mut [Device], node: &mut Node) {
+    for device in devices.iter_mut() {
+        device.calm();
+        device.online = true;
+        if std::mem::take(&mut device.off) != 0 {
+            (0..device.contexts.len()).for_each(|context| device.hand(context, Input::Timer));
+        }
+        device.pass(5_000);
+    }
+    // A mark whose change is missing is sent after a while.
+    for _ in 0..3 {
+        for device in devices.iter_mut() {
+            device.meet(node);
+            device.pass(61_000);
+            device.meet(node);
+        }
+    }
+}
+
+fn judge(
+    devices: &[Device],
+    node: &Node,
+    before: &BTreeMap<String, String>,
+    acts: &BTreeMap<String, Vec<Act>>,
+    set_back: bool,
+) {
+    let live = node.live();
+    for device in devices {
+        assert_eq!(device.marks(), 0, "something was not sent");
+        for context in &device.contexts {
+            assert_eq!(context.view, live, "a device shows something else than the node has");
+        }
+    }
+    for (id, acts) in acts {
+        let after = live.get(id);
+        let text =
+            |act: &Act| if let Act::Put(number) = act { Some(format!("{{\"n\":{number}}}")) } else { None };
+        if acts.iter().all(|act| *act == Act::Remove) {
+            // Removed by a device that knew it; one that had never heard of it removes nothing.
+            assert!(after.is_none() || after == before.get(id), "{id} is from nowhere: {acts:?}");
+        }
+        if acts.iter().all(|act| *act != Act::Remove) {
+            // By a clock that was set back, a change may be older than what it changed, a removal included.
+            let outdated = set_back && id.starts_with('e');
+            let one_of = |after: &String| acts.iter().filter_map(text).any(|text| text == *after);
+            assert!(outdated || after.is_some_and(one_of), "{id} is lost: {acts:?} {after:?}");
+        }
+        if let Some(after) = after {
+            let possible =
+                acts.iter().filter_map(text).any(|text| text == *after) || before.get(id) == Some(after);
+            assert!(possible, "{id} is {after}, which is from nowhere");
+        }
+    }
+    for (id, value) in before.iter().filter(|(id, _)| !acts.contains_key(*id)) {
+        assert_eq!(live.get(id), Some(value), "nobody touched {id}");
+    }
+    for id in live.keys() {
+        assert!(before.contains_key(id) || acts.contains_key(id), "{id} came back");
+    }
+}
+
+#[test]
+fn st_23_devices_that_come_and_go_end_in_step() {
+    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, storm);
+    let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
+    let (acts, lost, deaths) = (sum(|tally| tally.acts), sum(|tally| tally.lost), sum(|tally| tally.deaths));
+    let (jumps, reloads) = (sum(|tally| tally.jumps), sum(|tally| tally.reloads));
+    assert!(tallies.len() == 1 || [acts, lost, deaths, jumps, reloads].iter().all(|count| *count > 0));
+    println!(
+        "{} schedules, {acts} changes, {} calls, {lost} answers lost, {deaths} deaths, {jumps} clocks set, {reloads} removals forgotten",
+        tallies.len(),
+        sum(|tally| tally.calls)
+    );
+}
