@@ -10,6 +10,7 @@
 //! - [`outbox`]: changes on their way to another system ([`Store::outbox`])
 //! - [`calls`]: the application's side of an outbox, small, to try and to test it
 //! - [`shelf`]: scanned books, their covers, and saved searches ([`Store::shelf`])
+//! - [`state`]: what devices agree on, by space ([`Store::states`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
 //!
@@ -30,6 +31,7 @@ pub mod outbox;
 pub mod queue;
 pub mod schedule;
 pub mod shelf;
+pub mod state;
 
 mod clock;
 mod error;
@@ -51,6 +53,7 @@ use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
 use self::shelf::Shelf;
+use self::state::States;
 
 /// An open store. Clones share it.
 #[derive(Clone)]
@@ -166,6 +169,15 @@ impl Store {
         match &self.engine {
             Engine::Sqlite(engine) => Arc::new(sqlite::SqliteShelf::new(engine.clone())),
             Engine::Postgres(engine) => Arc::new(postgres::PostgresShelf::new(engine.clone())),
+        }
+    }
+
+    /// What devices agree on, by space.
+    #[must_use]
+    pub fn states(&self) -> Arc<dyn States> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteStates::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresStates::new(engine.clone())),
         }
     }
 

@@ -53,6 +53,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../migrations/sqlite/0006_outbox.sql"),
         postgres: include_str!("../migrations/postgres/0006_outbox.sql"),
     },
+    Migration {
+        version: 7,
+        name: "state",
+        sqlite: include_str!("../migrations/sqlite/0007_state.sql"),
+        postgres: include_str!("../migrations/postgres/0007_state.sql"),
+    },
 ];
 
 /// The version this program brings a schema to.

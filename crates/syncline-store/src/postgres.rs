@@ -27,6 +27,7 @@ mod queue;
 mod schedule;
 mod session;
 mod shelf;
+mod state;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
 use self::session::{Session, Statement};
 pub(crate) use self::shelf::PostgresShelf;
+pub(crate) use self::state::PostgresStates;
 
 /// Connections one node opens at most.
 const CONNECTIONS: u32 = 10;
@@ -102,6 +104,8 @@ pub(crate) struct Engine {
     pooled: bool,
     /// What all lock ports of this engine share.
     locks: Arc<lock::Shared>,
+    /// What all state ports of this engine share.
+    states: Arc<state::Shared>,
     desk: Desk,
     caller: Caller,
     /// Who hears of new entries of the outbox.
@@ -146,6 +150,7 @@ impl Engine {
             pooled: between,
             locks: Arc::default(),
             outbox: Arc::default(),
+            states: Arc::default(),
             pool: PoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(CONNECT_MAX)

@@ -17,6 +17,7 @@ mod outbox;
 mod queue;
 mod schedule;
 mod shelf;
+mod state;
 mod writer;
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -37,6 +38,7 @@ use tokio::sync::OnceCell;
 use crate::clock::{SteadyClock, TimeSource};
 use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
+use crate::state::Voice;
 use crate::{Error, migrate};
 
 pub(crate) use self::inbox::SqliteInbox;
@@ -46,6 +48,7 @@ pub(crate) use self::outbox::SqliteOutbox;
 pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
 pub(crate) use self::shelf::SqliteShelf;
+pub(crate) use self::state::SqliteStates;
 use self::writer::{Turn, Work, Writer};
 
 /// How long one process waits for another's transaction.
@@ -71,6 +74,8 @@ pub(crate) struct Engine {
     desk: Desk,
     /// Who hears of new entries of the outbox.
     outbox: Arc<Wakes>,
+    /// Who hears of news in shared state.
+    voice: Voice,
 }
 
 impl Engine {
@@ -114,7 +119,17 @@ impl Engine {
                 .acquire_timeout(BUSY_WAIT)
                 .connect_lazy_with(options.read_only(true))
         });
-        Ok(Self { store, writer, unsynced, readers, clock, locks, desk: Desk::new(), outbox: Arc::default() })
+        Ok(Self {
+            store,
+            writer,
+            unsynced,
+            readers,
+            clock,
+            locks,
+            desk: Desk::new(),
+            outbox: Arc::default(),
+            voice: Voice::default(),
+        })
     }
 
     /// Runs `work` as a change; see [`Writer::write`].
@@ -178,6 +193,11 @@ impl Engine {
 
     pub(crate) fn clock(&self) -> &SteadyClock {
         &self.clock
+    }
+
+    /// Who hears of news in shared state.
+    pub(crate) fn voice(&self) -> &Voice {
+        &self.voice
     }
 
     /// What this process knows of its queues.

@@ -19,6 +19,7 @@ mod conformance {
     pub(crate) mod schedule;
     pub(crate) mod schedule_records;
     pub(crate) mod shelf;
+    pub(crate) mod state;
     pub(crate) mod store;
 }
 
@@ -163,6 +164,16 @@ conformance! {
         bk_02_the_finds_of_a_search_are_replaced_all_at_once,
         bk_02_a_search_is_saved_once_and_can_be_changed,
         bk_04_what_breaks_a_bound_of_the_shelf_is_refused,
+    }
+    state {
+        st_23_what_one_device_sends_another_gets_and_the_same_again_is_no_news,
+        st_23_the_later_change_counts_and_clocks_ahead_are_cut_back,
+        st_23_a_reset_takes_everything_before_it,
+        st_23_pages_hold_everything_however_much_it_is,
+        st_23_a_device_that_missed_forgotten_removals_has_to_ask_first,
+        st_23_numbers_are_seen_in_order_whoever_writes,
+        st_23_news_is_heard_here_and_elsewhere,
+        st_23_what_breaks_a_bound_of_a_space_is_refused,
     }
 }
 

@@ -17,8 +17,10 @@ use std::time::Duration;
 use syncline_core::kv::Key;
 use syncline_core::lock::Name;
 use syncline_core::schedule::{Bucket, Cost, Reason};
+use syncline_core::state::{Change, Entry, Kept, Space, Stamp};
 use syncline_core::time::Timestamp;
 use syncline_store::schedule::{Claim, Ending, Filter, HISTORY_MAX, Intent, Outcome, Run, State};
+use syncline_store::state::{Asked, Batch, Pushed};
 use syncline_store::{Error, Store};
 
 /// Set in the child: the store to write to.
@@ -38,7 +40,7 @@ async fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
     let kills = env::var("SYNCLINE_KILLS").map_or(KILLS_DEFAULT, |kills| kills.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("store.db").display());
-    let (mut put, mut won, mut done) = (0, BTreeSet::new(), BTreeSet::new());
+    let (mut put, mut won, mut done, mut shared) = (0, BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for round in 0..kills {
         let said = kill_a_writer(&url, round);
         let store = Store::open(&url).await.unwrap();
@@ -51,6 +53,7 @@ async fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
                 }
                 ("won", run) => assert!(won.insert(run.parse::<i64>().unwrap()), "run {run} won twice"),
                 ("done", run) => assert!(done.insert(run.parse::<i64>().unwrap())),
+                ("shared", id) => assert!(shared.insert(id.to_owned())),
                 other => panic!("{other:?}"),
             }
         }
@@ -60,7 +63,14 @@ async fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
     let history = whole_history(&store).await;
     let recorded: BTreeSet<i64> = history.iter().map(|run| run.id.0).collect();
     let ended = history.iter().filter(|run| run.state == State::Done).map(|run| run.id.0).collect();
-    println!("kills={kills} puts={put} claims={} finishes={} lost=0", won.len(), done.len());
+    println!(
+        "kills={kills} puts={put} claims={} finishes={} shared={} lost=0",
+        won.len(),
+        done.len(),
+        shared.len()
+    );
+    let kept = everything_shared(&store).await;
+    assert!(shared.is_subset(&kept), "lost from a space: {:?}", shared.difference(&kept));
     assert!(put >= kills && won.len() as u64 >= kills, "every child got something done before it was killed");
     assert!(won.is_subset(&recorded), "lost claims: {:?}", won.difference(&recorded));
     assert!(done.is_subset(&ended), "lost finishes: {:?}", done.difference(&ended));
@@ -92,8 +102,37 @@ async fn write_until_killed(url: &str) {
             })
         })
         .collect();
+    share_until_killed(&store, round).await;
     for writer in writers {
         writer.await.unwrap();
+    }
+}
+
+/// One device that sends an entity after the other.
+async fn share_until_killed(store: &Store, round: u64) {
+    let (states, space) = (store.states(), Space::new("list").unwrap());
+    let epoch = states.pull(&space, &Asked::default()).await.unwrap().epoch;
+    for n in 0.. {
+        let entry = Entry { stamp: Stamp::ZERO.after(Timestamp::from_ms(n)), live: true };
+        let id = format!("{round}:{n}");
+        let change = Change::Entity { id: id.clone(), kept: Kept { entry, stored: None } };
+        let batch = Batch { after: 0, epoch: epoch.clone(), changes: vec![change] };
+        assert!(matches!(states.push(&space, batch).await.unwrap(), Pushed::Taken { .. }));
+        println!("shared {id}");
+    }
+}
+
+/// The ids in the space.
+async fn everything_shared(store: &Store) -> BTreeSet<String> {
+    let (states, space) = (store.states(), Space::new("list").unwrap());
+    let (mut asked, mut ids) = (Asked::default(), BTreeSet::new());
+    loop {
+        let page = states.pull(&space, &asked).await.unwrap();
+        ids.extend(page.changes.iter().map(|change| change.id().to_owned()));
+        if !page.more {
+            return ids;
+        }
+        asked = Asked { after: page.cursor, epoch: Some(page.epoch), paging: true };
     }
 }
 
@@ -122,7 +161,7 @@ fn kill_a_writer(url: &str, round: u64) -> String {
         child("no_acknowledged_write_is_lost_when_the_process_is_killed", url, round).spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut said = String::new();
-    while !said.contains("done ") {
+    while !said.contains("done ") || !said.contains("shared ") {
         assert!(output.read_line(&mut said).unwrap() > 0, "the child ended by itself: {said}");
     }
     let reader = thread::spawn(move || {
@@ -136,7 +175,9 @@ fn kill_a_writer(url: &str, round: u64) -> String {
     said += &reader.join().unwrap();
     // The test harness of the child speaks too, and what was cut short was not said.
     let whole_lines = said.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    whole_lines.filter(|line| ["put ", "won ", "done "].iter().any(|word| line.starts_with(word))).collect()
+    whole_lines
+        .filter(|line| ["put ", "won ", "done ", "shared "].iter().any(|word| line.starts_with(word)))
+        .collect()
 }
 
 async fn whole_history(store: &Store) -> Vec<Run> {

@@ -81,6 +81,11 @@ impl Fixture {
         }
     }
 
+    /// Whether one node's notices reach another.
+    pub(crate) fn tells_others(&self) -> bool {
+        self.store.backend() == Backend::Postgres && self.url == self.direct_url
+    }
+
     /// Rows in a table, expired or not.
     pub(crate) async fn rows(&self, table: &'static str) -> i64 {
         let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));

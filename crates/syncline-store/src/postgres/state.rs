@@ -1,0 +1,283 @@
+//! Shared state on PostgreSQL. A batch holds its space's row, so that numbers are given in the order of commits.
+//!
+//! News is announced by `NOTIFY` in its own transaction. Behind a pooler `LISTEN` does not work; there, and while the
+//! listening connection is lost, what other nodes took is found when devices ask again by themselves.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgListener, PgPool};
+use syncline_core::state::{Change, Kept, Space, Stamp, Start};
+use syncline_core::time::Timestamp;
+use tokio::sync::broadcast;
+
+use super::{Engine, Session};
+use crate::Error;
+use crate::state::ledger::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
+use crate::state::{self, Asked, Batch, Moved, Page, Pushed, SPACES_MAX, States, Voice, sql};
+
+const LOCK: &str = "SELECT epoch, last, forgotten, floor, floor_number, entities, bytes FROM state_spaces \
+     WHERE name = $1 FOR UPDATE";
+/// space, ids.
+const KNOWN: &str =
+    "SELECT id, stamp, live, value, number FROM state_entities WHERE space = $1 AND id = ANY($2)";
+/// space, and a list for each column.
+const WRITE: &str = "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) \
+     SELECT $1, given.* FROM unnest($2::text[], $3::text[], $4::bool[], $5::text[], $6::bigint[], $7::bigint[]) AS given \
+     ON CONFLICT (space, id) DO UPDATE SET stamp = excluded.stamp, live = excluded.live, value = excluded.value, \
+     bytes = excluded.bytes, number = excluded.number";
+const TELL: &str = "SELECT pg_notify($1, $2)::text";
+const FORGET_ALL: &str = "DELETE FROM state_entities WHERE space = $1 AND number = ANY($2)";
+const CHANNEL: &str = "syncline_state";
+/// How long the listener rests after its connection could not be made.
+const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What all ports of one engine share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    voice: Voice,
+    /// What our own notices begin with: who listens here has been told already.
+    teller: String,
+    started: AtomicBool,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let teller = format!("{:016x} ", rand::random::<u64>());
+        Self { voice: Voice::default(), teller, started: AtomicBool::new(false) }
+    }
+}
+
+/// The state port on PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct PostgresStates {
+    engine: Engine,
+}
+
+#[async_trait]
+impl States for PostgresStates {
+    async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error> {
+        let mut session = self.engine.transaction().await?;
+        let header = self.open(&mut session, space).await?;
+        let start = header.start(asked);
+        let after = if let Start::After(after) = start { after } else { 0 };
+        let from = i64::try_from(after).unwrap_or(i64::MAX);
+        let weigh = self.engine.query(sql::WEIGH).bind(space.as_str().to_owned()).bind(from);
+        let weighed: Vec<(i64, i64)> = session.all(weigh.bind(header.last).bind(ledger::WEIGHED_MAX)).await?;
+        let (last, more) = ledger::cut(&weighed);
+        let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
+        if let Some(last) = last {
+            let page = self.engine.query(sql::PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
+            let rows: Vec<EntityRow> = session.all(page).await?;
+            for row in rows {
+                changes.push(ledger::change(row)?);
+            }
+        }
+        let now = self.now(&mut session).await?;
+        session.commit().await?;
+        let cursor = last.filter(|_| more).unwrap_or(header.last).unsigned_abs();
+        Ok(Page { epoch: header.epoch, start, cursor, more, now, changes })
+    }
+
+    async fn push(&self, space: &Space, mut batch: Batch) -> Result<Pushed, Error> {
+        state::check_batch(&batch)?;
+        let name = space.as_str();
+        let mut session = self.engine.transaction().await?;
+        let row: Option<Row> = session.first(self.engine.query(LOCK).bind(name.to_owned())).await?;
+        let asked = Asked { after: batch.after, epoch: Some(batch.epoch), paging: false };
+        let known = row.map(Header::read).filter(|header| matches!(header.start(&asked), Start::After(_)));
+        let Some(mut header) = known else {
+            session.rollback().await?;
+            return Ok(Pushed::Reload);
+        };
+        let now = self.now(&mut session).await?;
+        let ahead = ledger::cut_back(&mut batch.changes, now);
+        let from = header.last.unsigned_abs();
+        let reset = header.reset(&batch.changes);
+        if reset {
+            let reset = self.engine.query(sql::RESET).bind(name.to_owned()).bind(header.floor.text());
+            session.execute(reset).await?;
+            (header.entities, header.bytes) = self.measure(&mut session, name, &header).await?;
+        }
+        let known = self.known(&mut session, name, &batch.changes).await?;
+        let Some(Merged { written, lost }) = header.merge(known, &batch.changes, batch.after) else {
+            session.rollback().await?;
+            return Ok(Pushed::Full);
+        };
+        let cursor = header.last.unsigned_abs();
+        if cursor > from {
+            self.write(&mut session, name, written).await?;
+            self.keep(&mut session, name, &header).await?;
+            let notice = format!("{}{cursor} {name}", self.shared().teller);
+            session.all::<(Option<String>,)>(self.engine.query(TELL).bind(CHANNEL).bind(notice)).await?;
+        }
+        session.commit().await?;
+        if cursor > from {
+            self.shared().voice.tell(name, cursor);
+        }
+        Ok(Pushed::Taken { from, cursor, ahead, lost, now })
+    }
+
+    async fn number(&self, space: &Space) -> Result<u64, Error> {
+        let mut session = self.engine.statement().await?;
+        let number = self.engine.query(sql::NUMBER).bind(space.as_str().to_owned());
+        let number: Option<(i64,)> = session.first(number).await?;
+        session.commit().await?;
+        Ok(number.map_or(0, |(number,)| number.unsigned_abs()))
+    }
+
+    async fn forget(&self, limit: usize) -> Result<u64, Error> {
+        let mut left = state::check_forget(limit)?;
+        let mut forgotten = 0;
+        while left > 0 {
+            let step = self.forget_some(left).await?;
+            if step == 0 {
+                break;
+            }
+            (left, forgotten) = (left - step, forgotten + step);
+        }
+        Ok(forgotten.unsigned_abs())
+    }
+
+    fn listen(&self) -> broadcast::Receiver<Moved> {
+        let shared = self.shared();
+        if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
+            tokio::spawn(listen(self.engine.pool.clone(), Arc::downgrade(&self.engine.states)));
+        }
+        shared.voice.listen()
+    }
+}
+
+impl PostgresStates {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.engine.states
+    }
+
+    async fn now(&self, session: &mut Session) -> Result<Timestamp, Error> {
+        Ok(Timestamp::from_ms(self.engine.now_ms(session).await?.unsigned_abs()))
+    }
+
+    /// The space's row; made if there is none.
+    async fn open(&self, session: &mut Session, space: &Space) -> Result<Header, Error> {
+        let read = || self.engine.query(sql::SPACE).bind(space.as_str().to_owned());
+        if let Some(row) = session.first::<Row>(read()).await? {
+            return Ok(Header::read(row));
+        }
+        let spaces: i64 = session.value(self.engine.query(sql::COUNT_SPACES)).await?;
+        if spaces >= SPACES_MAX {
+            return Err(state::too_many_spaces());
+        }
+        let epoch = format!("{:016x}", rand::random::<u64>());
+        let open = self.engine.query(sql::OPEN).bind(space.as_str().to_owned()).bind(epoch);
+        session.execute(open.bind(Stamp::ZERO.text())).await?;
+        // Somebody else may have been first.
+        let row: Option<Row> = session.first(read()).await?;
+        row.map(Header::read).ok_or_else(state::too_many_spaces)
+    }
+
+    async fn known(
+        &self,
+        session: &mut Session,
+        space: &str,
+        changes: &[Change],
+    ) -> Result<HashMap<String, (Kept, i64)>, Error> {
+        let ids: Vec<String> = changes.iter().map(|change| change.id().to_owned()).collect();
+        let rows: Vec<NumberedRow> =
+            session.all(self.engine.query(KNOWN).bind(space.to_owned()).bind(ids)).await?;
+        rows.into_iter().map(ledger::numbered).collect()
+    }
+
+    async fn write(&self, session: &mut Session, space: &str, written: Vec<Written>) -> Result<(), Error> {
+        let (mut ids, mut stamps, mut lives) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut values, mut bytes, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for row in written {
+            ids.push(row.id);
+            stamps.push(row.stamp);
+            lives.push(row.live);
+            values.push(row.value);
+            bytes.push(row.bytes);
+            numbers.push(row.number);
+        }
+        let write = self.engine.query(WRITE).bind(space.to_owned()).bind(ids).bind(stamps).bind(lives);
+        session.execute(write.bind(values).bind(bytes).bind(numbers)).await?;
+        Ok(())
+    }
+
+    async fn keep(&self, session: &mut Session, space: &str, header: &Header) -> Result<(), Error> {
+        let keep = self.engine.query(sql::KEEP_SPACE).bind(space.to_owned()).bind(header.last);
+        let keep = keep.bind(header.forgotten).bind(header.floor.text()).bind(header.floor_number);
+        session.execute(keep.bind(header.entities).bind(header.bytes)).await?;
+        Ok(())
+    }
+
+    async fn measure(
+        &self,
+        session: &mut Session,
+        space: &str,
+        header: &Header,
+    ) -> Result<(i64, i64), Error> {
+        let measure = self.engine.query(sql::MEASURE).bind(space.to_owned()).bind(header.floor.text());
+        let measured: Option<(i64, i64)> = session.first(measure).await?;
+        Ok(measured.unwrap_or_default())
+    }
+
+    /// Forgets removals of one space; how many.
+    async fn forget_some(&self, limit: i64) -> Result<i64, Error> {
+        let mut session = self.engine.transaction().await?;
+        let horizon = ledger::horizon(self.now(&mut session).await?);
+        let space = self.engine.query(sql::FORGETFUL).bind(horizon.clone());
+        let Some((space,)) = session.first::<(String,)>(space).await? else {
+            session.commit().await?;
+            return Ok(0);
+        };
+        let row: Option<Row> = session.first(self.engine.query(LOCK).bind(space.clone())).await?;
+        let removed = self.engine.query(sql::REMOVED).bind(space.clone()).bind(horizon).bind(limit);
+        let removed: Vec<(i64,)> = session.all(removed).await?;
+        let numbers: Vec<i64> = removed.into_iter().map(|(number,)| number).collect();
+        if let Some(mut header) = row.map(Header::read) {
+            let count = numbers.len();
+            header.forgotten = numbers.iter().copied().max().unwrap_or(0).max(header.forgotten);
+            session.execute(self.engine.query(FORGET_ALL).bind(space.clone()).bind(numbers)).await?;
+            (header.entities, header.bytes) = self.measure(&mut session, &space, &header).await?;
+            self.keep(&mut session, &space, &header).await?;
+            session.commit().await?;
+            return Ok(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        session.commit().await?;
+        Ok(0)
+    }
+}
+
+/// Passes on what other nodes announce, until the store is closed or gone.
+async fn listen(pool: PgPool, shared: Weak<Shared>) {
+    while !pool.is_closed() && shared.strong_count() > 0 {
+        if let Err(error) = hear(&pool, &shared).await {
+            tracing::debug!(%error, "news of other nodes is not heard");
+        }
+        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+    }
+}
+
+/// Listens for as long as the connection lasts.
+async fn hear(pool: &PgPool, shared: &Weak<Shared>) -> sqlx::Result<()> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    while let Some(notice) = listener.try_recv().await? {
+        let Some(shared) = shared.upgrade() else { return Ok(()) };
+        let payload = notice.payload();
+        let told = payload.split_once(' ').filter(|_| !payload.starts_with(&shared.teller));
+        let told = told.and_then(|(_, told)| told.split_once(' '));
+        if let Some((number, space)) = told.and_then(|(number, space)| Some((number.parse().ok()?, space))) {
+            shared.voice.tell(space, number);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! Shared state on SQLite. The writer runs one change at a time, so that a batch may look first and write after.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteConnection;
+use syncline_core::state::{Change, Space, Stamp, Start};
+use syncline_core::time::Timestamp;
+use tokio::sync::broadcast;
+
+use super::Engine;
+use crate::Error;
+use crate::state::ledger::{self, EntityRow, Header, Merged, Row, Written};
+use crate::state::{self, Asked, Batch, Moved, Page, Pushed, SPACES_MAX, States, sql};
+
+/// space, id.
+const KNOWN: &str = "SELECT id, stamp, live, value, number FROM state_entities WHERE space = $1 AND id = $2";
+/// space, id, stamp, live, value, bytes, number.
+const WRITE: &str = "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (space, id) DO UPDATE SET stamp = excluded.stamp, \
+     live = excluded.live, value = excluded.value, bytes = excluded.bytes, number = excluded.number";
+
+/// The state port on SQLite.
+#[derive(Debug)]
+pub(crate) struct SqliteStates {
+    engine: Engine,
+}
+
+/// What a batch came to inside the writer.
+enum Outcome {
+    Pushed(Pushed),
+    NoRoom,
+    Damaged(Error),
+}
+
+#[async_trait]
+impl States for SqliteStates {
+    async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error> {
+        let header = match self.header(space).await? {
+            Some(header) => header,
+            None => self.open(space).await?,
+        };
+        let start = header.start(asked);
+        let after = if let Start::After(after) = start { after } else { 0 };
+        let from = i64::try_from(after).unwrap_or(i64::MAX);
+        let weigh = sqlx::query_as(sql::WEIGH).bind(space.as_str().to_owned()).bind(from);
+        let weigh = weigh.bind(header.last).bind(ledger::WEIGHED_MAX);
+        let weighed: Vec<(i64, i64)> =
+            self.engine.read(|connection| Box::pin(weigh.fetch_all(connection))).await?;
+        let (last, more) = ledger::cut(&weighed);
+        let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
+        if let Some(last) = last {
+            let page = sqlx::query_as(sql::PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
+            let rows: Vec<EntityRow> =
+                self.engine.read(|connection| Box::pin(page.fetch_all(connection))).await?;
+            for row in rows {
+                changes.push(ledger::change(row)?);
+            }
+        }
+        let cursor = last.filter(|_| more).unwrap_or(header.last).unsigned_abs();
+        Ok(Page { epoch: header.epoch, start, cursor, more, now: self.now(), changes })
+    }
+
+    async fn push(&self, space: &Space, mut batch: Batch) -> Result<Pushed, Error> {
+        state::check_batch(&batch)?;
+        let (name, now) = (space.as_str().to_owned(), self.now());
+        let ahead = ledger::cut_back(&mut batch.changes, now);
+        let outcome =
+            self.engine.write(move |connection| Box::pin(push(connection, name, batch, ahead, now)));
+        match outcome.await? {
+            Outcome::Pushed(pushed) => {
+                if let Pushed::Taken { from, cursor, .. } = pushed
+                    && cursor > from
+                {
+                    self.engine.voice().tell(space.as_str(), cursor);
+                }
+                Ok(pushed)
+            }
+            Outcome::NoRoom => Ok(Pushed::Full),
+            Outcome::Damaged(error) => Err(error),
+        }
+    }
+
+    async fn number(&self, space: &Space) -> Result<u64, Error> {
+        let number = sqlx::query_scalar(sql::NUMBER).bind(space.as_str().to_owned());
+        let number: Option<i64> =
+            self.engine.read(|connection| Box::pin(number.fetch_optional(connection))).await?;
+        Ok(number.unwrap_or(0).unsigned_abs())
+    }
+
+    async fn forget(&self, limit: usize) -> Result<u64, Error> {
+        let (mut left, horizon) = (state::check_forget(limit)?, ledger::horizon(self.now()));
+        let mut forgotten = 0;
+        while left > 0 {
+            let horizon = horizon.clone();
+            let step =
+                self.engine.write(move |connection| Box::pin(forget(connection, horizon, left))).await?;
+            if step == 0 {
+                break;
+            }
+            (left, forgotten) = (left - step, forgotten + step);
+        }
+        Ok(forgotten.unsigned_abs())
+    }
+
+    fn listen(&self) -> broadcast::Receiver<Moved> {
+        self.engine.voice().listen()
+    }
+}
+
+impl SqliteStates {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.engine.clock().wall_ms().unsigned_abs())
+    }
+
+    async fn header(&self, space: &Space) -> Result<Option<Header>, Error> {
+        let space = sqlx::query_as(sql::SPACE).bind(space.as_str().to_owned());
+        let row: Option<Row> =
+            self.engine.read(|connection| Box::pin(space.fetch_optional(connection))).await?;
+        Ok(row.map(Header::read))
+    }
+
+    async fn open(&self, space: &Space) -> Result<Header, Error> {
+        let (name, epoch) = (space.as_str().to_owned(), format!("{:016x}", rand::random::<u64>()));
+        let opened = self.engine.write(move |connection| {
+            Box::pin(async move {
+                let spaces: i64 = sqlx::query_scalar(sql::COUNT_SPACES).fetch_one(&mut *connection).await?;
+                if spaces < SPACES_MAX {
+                    let open = sqlx::query(sql::OPEN).bind(name).bind(epoch).bind(Stamp::ZERO.text());
+                    open.execute(connection).await?;
+                }
+                Ok(())
+            })
+        });
+        opened.await?;
+        self.header(space).await?.ok_or_else(state::too_many_spaces)
+    }
+}
+
+async fn push(
+    connection: &mut SqliteConnection,
+    name: String,
+    batch: Batch,
+    ahead: u64,
+    now: Timestamp,
+) -> sqlx::Result<Outcome> {
+    let row: Option<Row> = sqlx::query_as(sql::SPACE).bind(&name).fetch_optional(&mut *connection).await?;
+    let asked = Asked { after: batch.after, epoch: Some(batch.epoch), paging: false };
+    let Some(mut header) =
+        row.map(Header::read).filter(|header| matches!(header.start(&asked), Start::After(_)))
+    else {
+        return Ok(Outcome::Pushed(Pushed::Reload));
+    };
+    let from = header.last;
+    let reset = header.reset(&batch.changes);
+    if reset {
+        (header.entities, header.bytes) = measure(connection, &name, &header).await?;
+    }
+    let mut known = HashMap::new();
+    for change in &batch.changes {
+        let row =
+            sqlx::query_as(KNOWN).bind(&name).bind(change.id()).fetch_optional(&mut *connection).await?;
+        match row.map(ledger::numbered).transpose() {
+            Ok(row) => known.extend(row),
+            Err(damaged) => return Ok(Outcome::Damaged(damaged)),
+        }
+    }
+    // Nothing has been written yet.
+    let Some(Merged { written, lost }) = header.merge(known, &batch.changes, batch.after) else {
+        return Ok(Outcome::NoRoom);
+    };
+    if reset {
+        sqlx::query(sql::RESET).bind(&name).bind(header.floor.text()).execute(&mut *connection).await?;
+    }
+    for Written { id, stamp, live, value, bytes, number } in written {
+        let write = sqlx::query(WRITE).bind(&name).bind(id).bind(stamp).bind(live).bind(value);
+        write.bind(bytes).bind(number).execute(&mut *connection).await?;
+    }
+    keep(connection, name, &header).await?;
+    let (from, cursor) = (from.unsigned_abs(), header.last.unsigned_abs());
+    Ok(Outcome::Pushed(Pushed::Taken { from, cursor, ahead, lost, now }))
+}
+
+async fn keep(connection: &mut SqliteConnection, name: String, header: &Header) -> sqlx::Result<()> {
+    let keep = sqlx::query(sql::KEEP_SPACE).bind(name).bind(header.last).bind(header.forgotten);
+    let keep = keep.bind(header.floor.text()).bind(header.floor_number);
+    keep.bind(header.entities).bind(header.bytes).execute(connection).await?;
+    Ok(())
+}
+
+async fn measure(
+    connection: &mut SqliteConnection,
+    space: &str,
+    header: &Header,
+) -> sqlx::Result<(i64, i64)> {
+    sqlx::query_as(sql::MEASURE).bind(space).bind(header.floor.text()).fetch_one(connection).await
+}
+
+/// Forgets removals of one space; how many.
+async fn forget(connection: &mut SqliteConnection, horizon: String, limit: i64) -> sqlx::Result<i64> {
+    let space: Option<String> =
+        sqlx::query_scalar(sql::FORGETFUL).bind(&horizon).fetch_optional(&mut *connection).await?;
+    let Some(space) = space else { return Ok(0) };
+    let removed = sqlx::query_scalar(sql::REMOVED).bind(&space).bind(horizon).bind(limit);
+    let removed: Vec<i64> = removed.fetch_all(&mut *connection).await?;
+    for number in &removed {
+        sqlx::query(sql::FORGET).bind(&space).bind(number).execute(&mut *connection).await?;
+    }
+    let row: Row = sqlx::query_as(sql::SPACE).bind(&space).fetch_one(&mut *connection).await?;
+    let mut header = Header::read(row);
+    header.forgotten = removed.iter().copied().max().unwrap_or(0).max(header.forgotten);
+    (header.entities, header.bytes) = measure(connection, &space, &header).await?;
+    keep(connection, space, &header).await?;
+    Ok(i64::try_from(removed.len()).unwrap_or(i64::MAX))
+}

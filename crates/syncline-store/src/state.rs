@@ -1,0 +1,164 @@
+//! The state port: what devices agree on, by space, as a log they ask for.
+//!
+//! Guarantees, on every engine: a batch is merged by core's rule ([`Kept::merge`](syncline_core::state::Kept::merge)) in one
+//! transaction, one batch of a space at a time, so that numbers are given in the order in which they are committed and
+//! nobody who asks after a number misses one below it; the same batch again is no news; an acknowledged batch survives
+//! `kill -9`; stamps are judged by the store's clock. What is news is told to everybody who listens, on PostgreSQL to other
+//! nodes too.
+//!
+//! What changes mean is core's; spaces, entities and bytes are bounded here.
+
+pub(crate) mod ledger;
+pub(crate) mod sql;
+
+use async_trait::async_trait;
+use syncline_core::state::names::{DELTA_MAX, ENTITIES_MAX};
+use syncline_core::state::{Change, Space, Start};
+use syncline_core::time::Timestamp;
+use tokio::sync::broadcast;
+
+use crate::Error;
+
+/// Most spaces.
+pub const SPACES_MAX: i64 = 10_000;
+/// Most entities of a space, removals that are remembered included.
+pub const SPACE_ENTITIES_MAX: i64 = ENTITIES_MAX as i64;
+/// Most bytes that the values of a space have together.
+pub const SPACE_MAX_BYTES: i64 = 256 * 1024 * 1024;
+/// Most changes in one batch.
+pub const BATCH_MAX: usize = DELTA_MAX + 1;
+/// Most removals one call of [`States::forget`] forgets.
+pub const FORGET_MAX: usize = 10_000;
+/// What a slow listener may be behind before it misses something.
+const HEARD_MAX: usize = 1_024;
+
+/// What a device asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The number up to which it has everything.
+    pub after: u64,
+    /// Of which log.
+    pub epoch: Option<String>,
+    /// It is being given everything, and this is not the first page.
+    pub paging: bool,
+}
+
+/// What it gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Which log this is.
+    pub epoch: String,
+    /// Where the page begins, and why.
+    pub start: Start,
+    /// What to ask after next time.
+    pub cursor: u64,
+    /// Whether more is there already.
+    pub more: bool,
+    /// The store's time of day.
+    pub now: Timestamp,
+    /// The changes, oldest news first.
+    pub changes: Vec<Change>,
+}
+
+/// What a device sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// The number up to which it has everything.
+    pub after: u64,
+    /// Of which log.
+    pub epoch: String,
+    /// The changes, [`BATCH_MAX`] at most.
+    pub changes: Vec<Change>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is stored.
+    Taken {
+        /// The number of the last news before it.
+        from: u64,
+        /// The number of the last news in it.
+        cursor: u64,
+        /// Stamps that were from too far ahead.
+        ahead: u64,
+        /// The device sent something older than what it should have had: it has to ask for everything again.
+        lost: bool,
+        /// The store's time of day.
+        now: Timestamp,
+    },
+    /// Nothing was stored: the device has not heard of removals that are forgotten, or this is another log. It has to ask
+    /// first.
+    Reload,
+    /// Nothing was stored: the space cannot hold it.
+    Full,
+}
+
+/// A space has news up to this number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// Which space.
+    pub space: String,
+    /// The number.
+    pub number: u64,
+}
+
+/// Spaces.
+#[async_trait]
+pub trait States: Send + Sync {
+    /// Answers a device. A space that nobody has asked for before is made.
+    async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error>;
+
+    /// Takes a batch.
+    async fn push(&self, space: &Space, batch: Batch) -> Result<Pushed, Error>;
+
+    /// The number of a space's last news; 0 if there is no such space.
+    async fn number(&self, space: &Space) -> Result<u64, Error>;
+
+    /// Forgets up to `limit` removals beyond the horizon, and says how many. Nothing depends on it being called; it gives
+    /// the space back.
+    async fn forget(&self, limit: usize) -> Result<u64, Error>;
+
+    /// Hears of news from this moment on. Hearing is a courtesy: what is missed is found by asking.
+    fn listen(&self) -> broadcast::Receiver<Moved>;
+}
+
+/// Who listens in this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Voice(broadcast::Sender<Moved>);
+
+impl Voice {
+    pub(crate) fn tell(&self, space: &str, number: u64) {
+        // An error only says that nobody listens.
+        drop(self.0.send(Moved { space: space.to_owned(), number }));
+    }
+
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Moved> {
+        self.0.subscribe()
+    }
+}
+
+impl Default for Voice {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(HEARD_MAX))
+    }
+}
+
+pub(crate) fn check_batch(batch: &Batch) -> Result<(), Error> {
+    if batch.changes.len() > BATCH_MAX {
+        let reason = format!("are {}; at most {BATCH_MAX} are allowed", batch.changes.len());
+        return Err(Error::invalid("changes", reason));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_forget(limit: usize) -> Result<i64, Error> {
+    if limit > FORGET_MAX {
+        return Err(Error::invalid("limit", format!("is {limit}; at most {FORGET_MAX} are allowed")));
+    }
+    Ok(i64::try_from(limit).expect("FORGET_MAX fits"))
+}
+
+pub(crate) fn too_many_spaces() -> Error {
+    Error::invalid("space", format!("is one too many: {SPACES_MAX} is the most"))
+}
