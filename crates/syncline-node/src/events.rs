@@ -16,6 +16,8 @@ const CAPACITY: usize = 1_024;
 pub struct Event {
     /// Its name: a topic, or a topic and a word, as in `viewer.occupied`.
     pub name: &'static str,
+    /// What it is about, for readers who want to hear of that alone.
+    pub about: Option<Arc<str>>,
     /// Its facts as JSON.
     pub data: Arc<str>,
 }
@@ -41,12 +43,23 @@ impl Bus {
 
     /// Tells everybody who listens now. Costs next to nothing when nobody does.
     pub fn publish(&self, name: &'static str, facts: &impl Serialize) {
+        self.send(name, None, facts);
+    }
+
+    /// The same, about one thing among many.
+    pub fn publish_in(&self, name: &'static str, about: &str, facts: &impl Serialize) {
+        self.send(name, Some(about), facts);
+    }
+
+    fn send(&self, name: &'static str, about: Option<&str>, facts: &impl Serialize) {
         if self.sender.receiver_count() == 0 {
             return;
         }
         match serde_json::to_string(facts) {
             // An error only says that the last listener has just gone.
-            Ok(data) => drop(self.sender.send(Event { name, data: data.into() })),
+            Ok(data) => {
+                drop(self.sender.send(Event { name, about: about.map(Into::into), data: data.into() }))
+            }
             Err(error) => tracing::error!(name, %error, "an event could not be written as JSON"),
         }
     }

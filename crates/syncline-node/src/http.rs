@@ -28,6 +28,7 @@ mod queues;
 mod range;
 mod recordings;
 mod shelf;
+mod state;
 mod viewer;
 
 pub use error::Error;
@@ -121,6 +122,7 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(outbox::discard))
         .routes(routes!(recordings::ingest))
         .routes(routes!(recordings::play))
+        .routes(routes!(state::pull, state::push))
         .routes(routes!(kv::list))
         .routes(routes!(kv::read, kv::write, kv::remove))
         .routes(routes!(locks::list))

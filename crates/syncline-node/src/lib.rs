@@ -37,6 +37,7 @@ pub mod schedule;
 pub mod secret;
 pub mod server;
 pub mod shelf;
+pub mod state;
 pub mod viewer;
 
 mod address;

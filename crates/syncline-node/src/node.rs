@@ -32,6 +32,7 @@ use crate::recording::{self, Recordings};
 use crate::schedule::{Scheduler, Surroundings};
 use crate::server;
 use crate::shelf::{self, Shelf};
+use crate::state::States;
 use crate::viewer::Viewers;
 
 /// How often recorded durations are sorted into classes.
@@ -117,6 +118,8 @@ pub struct Context {
     pub viewer: Arc<Viewers>,
     /// Who may do what alone.
     pub locks: Locks,
+    /// What devices agree on.
+    pub states: Arc<States>,
     /// What runs when.
     pub scheduler: Scheduler,
     /// What the built-in job painted.
@@ -155,6 +158,7 @@ impl Context {
             Viewers::new(&config.viewer, node.clone(), Arc::clone(&kv), events.clone(), clock, &registry);
         let viewer = Arc::new(viewer);
         let locks = Locks::new(store.locks(), events.clone(), &registry);
+        let states = Arc::new(States::new(store.states(), events.clone(), &registry));
         let gallery = Gallery::new(Arc::clone(&kv));
         let around = Surroundings {
             node: node.to_string(),
@@ -179,6 +183,7 @@ impl Context {
             entities: Entities::new(&config.entities, &store, &events, &registry),
             viewer,
             locks,
+            states,
             gallery,
             queues,
             shelf,
@@ -250,6 +255,8 @@ impl Node {
         let viewer = Arc::clone(&context.viewer);
         let viewer_halt = halt.clone();
         workers.spawn(async move { viewer.run(viewer_halt).await });
+        let (states, states_halt) = (Arc::clone(&context.states), halt.clone());
+        workers.spawn(async move { states.run(states_halt).await });
         context.scheduler.start(&halt, &workers);
         context.entities.start(&halt, &workers);
         let works = context.shelf.as_ref().map(Shelf::works).unwrap_or_default();
@@ -321,6 +328,9 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
                 }
                 if let Err(error) = context.entities.sweep().await {
                     tracing::warn!(%error, "numbers of old entries could not be forgotten");
+                }
+                if let Err(error) = context.states.forget(SWEEP_LIMIT).await {
+                    tracing::warn!(%error, "removals in shared state could not be forgotten");
                 }
             }
         }

@@ -15,16 +15,20 @@ use http::{HeaderValue, StatusCode};
 use metrics::Gauge;
 use serde::Deserialize;
 use serde_json::json;
+use syncline_core::state::Space;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
 
 use super::Error;
 use crate::Context;
+use crate::events::Event;
 use crate::metrics::Registry;
+use crate::state::{EVENT, News};
 
 /// Topics there are to ask for.
-const TOPICS: [&str; 8] = ["viewer", "job", "lock", "queue", "shelf", "entity", "recording", "outbox"];
+const TOPICS: [&str; 9] =
+    ["viewer", "job", "lock", "queue", "shelf", "entity", "recording", "outbox", "state"];
 
 /// A comment is sent after this much silence, so that proxies keep the stream and dead peers are noticed.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -65,8 +69,11 @@ impl Drop for Taken {
 
 #[derive(Deserialize, utoipa::IntoParams)]
 pub(crate) struct Wanted {
-    /// Topics with commas between: `viewer`, `job`, `lock`, `queue`, `shelf`, `entity`, `recording`, `outbox`. All of them if absent.
+    /// Topics with commas between: `viewer`, `job`, `lock`, `queue`, `shelf`, `entity`, `recording`, `outbox`, `state`. All of
+    /// them if absent.
     topics: Option<String>,
+    /// Of the topic `state`, this space alone; the stream then begins with how far the space is.
+    space: Option<String>,
 }
 
 /// Streams what happens, from now on.
@@ -77,6 +84,13 @@ pub(crate) async fn events(
     super::body::Query(wanted): super::body::Query<Wanted>,
 ) -> Result<Response, Error> {
     let topics = topics(wanted.topics.as_deref())?;
+    let space = wanted.space.map(Space::new).transpose()?;
+    // Listen first: what happens between here and the snapshots is then heard, not lost.
+    let heard = BroadcastStream::new(context.events.listen());
+    let number = match &space {
+        Some(space) => context.states.number(space).await?,
+        None => 0,
+    };
     let Some(taken) = context.streams.take() else {
         let full =
             Error::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "too many streams are open");
@@ -84,9 +98,11 @@ pub(crate) async fn events(
     };
     let stopped = context.stop.clone().cancelled_owned();
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE_EVERY);
-    let mut response = Sse::new(stream_of(&context, topics, taken).take_until(stopped))
-        .keep_alive(keep_alive)
-        .into_response();
+    let mut response = Sse::new(
+        stream_of(&context, heard, topics, taken, space.map(|space| (space, number))).take_until(stopped),
+    )
+    .keep_alive(keep_alive)
+    .into_response();
     // Asks nginx not to collect events before it passes them on.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
@@ -94,21 +110,28 @@ pub(crate) async fn events(
 
 fn stream_of(
     context: &Context,
+    heard: BroadcastStream<Event>,
     topics: Vec<&'static str>,
     taken: Taken,
+    space: Option<(Space, u64)>,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
-    // Listen first: what happens between here and the snapshot is then heard, not lost.
-    let heard = BroadcastStream::new(context.events.listen());
     let hello = json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") });
     let mut first = vec![sse::Event::default().event("hello").data(hello.to_string()).retry(RECONNECT_AFTER)];
     if topics.contains(&"viewer") {
         let viewers = serde_json::to_string(&context.viewer.snapshot()).unwrap_or_default();
         first.push(sse::Event::default().event("viewer").data(viewers));
     }
+    // How far it was before this stream began: news since then is heard.
+    if let Some((space, number)) = space.as_ref().filter(|_| topics.contains(&EVENT)) {
+        let news =
+            serde_json::to_string(&News { space: space.as_str(), number: *number }).unwrap_or_default();
+        first.push(sse::Event::default().event(EVENT).data(news));
+    }
+    let space = space.map(|(space, _)| space);
     let rest = heard.filter_map(move |event| {
         let _held = &taken;
         let event = match event {
-            Ok(event) if topics.contains(&event.topic()) => {
+            Ok(event) if topics.contains(&event.topic()) && is_wanted(&event, space.as_ref()) => {
                 Some(sse::Event::default().event(event.name).data(event.data))
             }
             Ok(_) => None,
@@ -119,6 +142,11 @@ fn stream_of(
         async move { event }
     });
     stream::iter(first).chain(rest).map(Ok)
+}
+
+/// Whether it is about what the reader wants to hear of.
+fn is_wanted(event: &Event, space: Option<&Space>) -> bool {
+    event.topic() != EVENT || space.is_none_or(|space| event.about.as_deref() == Some(space.as_str()))
 }
 
 fn topics(wanted: Option<&str>) -> Result<Vec<&'static str>, Error> {

@@ -9,13 +9,13 @@ use tower::ServiceExt;
 use crate::world::{HOST, World};
 
 /// A reader of the stream.
-struct Reader {
+pub(crate) struct Reader {
     body: BodyDataStream,
     read: String,
 }
 
 impl Reader {
-    async fn open(world: &World, path: &str) -> Reader {
+    pub(crate) async fn open(world: &World, path: &str) -> Reader {
         let get = Request::get(path).header(header::HOST, HOST).body(Body::empty()).unwrap();
         let response = world.app.clone().oneshot(get).await.unwrap();
         assert_eq!(response.status(), 200);
@@ -25,7 +25,7 @@ impl Reader {
     }
 
     /// The next event, or `None` at the end.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.read.split_once("\n\n") {
                 let field = |name: &str| {

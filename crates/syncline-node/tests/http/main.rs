@@ -15,5 +15,6 @@ mod queues;
 mod recordings;
 mod routes;
 mod shelf;
+mod state;
 mod viewer;
 mod world;
