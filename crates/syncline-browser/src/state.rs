@@ -10,7 +10,9 @@ mod wire;
 
 use std::rc::Rc;
 
-use syncline_core::state::names::{ENTITY_PREFIX, PACKED_KEY, SCHEMA_KEY, SETTINGS_KEY};
+use syncline_core::state::names::{
+    CURSOR_KEY, ENTITY_PREFIX, PACKED_KEY, SCHEMA_KEY, SETTINGS_KEY, UNSENT_PREFIX,
+};
 use syncline_core::state::{self, Config, Migrate, Value};
 use syncline_core::time::Timestamp;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -82,8 +84,9 @@ impl StateReplica {
 #[wasm_bindgen(js_name = isStateKey)]
 #[must_use]
 pub fn is_state_key(key: &str) -> bool {
-    let begins = [ENTITY_PREFIX, PACKED_KEY].iter().any(|prefix| key.starts_with(prefix));
-    (begins || key == SETTINGS_KEY || key == SCHEMA_KEY) && !key.contains(wire::MARKS)
+    let begins = [ENTITY_PREFIX, PACKED_KEY, UNSENT_PREFIX].iter().any(|prefix| key.starts_with(prefix));
+    let ours = begins || [SETTINGS_KEY, SCHEMA_KEY, CURSOR_KEY].contains(&key);
+    ours && !key.contains(wire::MARKS)
 }
 
 #[cfg(test)]

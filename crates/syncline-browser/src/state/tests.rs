@@ -81,9 +81,18 @@ fn st_03_settings_are_answered_field_by_field() {
 #[test]
 fn st_26_what_cannot_be_read_changes_nothing_and_operations_are_refused() {
     let (mut world, mut replica) = loaded();
-    for text in
-        ["", "nothing", "put", "put|x|a|{}", "got|1", "acked|", "set-layout|1|Z", "changed|a", "sent|{"]
-    {
+    for text in [
+        "",
+        "nothing",
+        "put",
+        "put|x|a|{}",
+        "got|1",
+        "acked|",
+        "set-layout|1|Z",
+        "changed|a",
+        "answered|x|{}",
+        "unanswered|1||x",
+    ] {
         world.tell(&mut replica, text);
     }
     world.told();

@@ -3,8 +3,7 @@
 //! An input is a word and its fields; a list is all fields that are left, key and contents by turns. Contents that are
 //! empty stand for a key that is not there.
 
-use syncline_core::state::json::Json;
-use syncline_core::state::{Change, Effect, Error, Failure, Input, Layout, Output, Report, Value};
+use syncline_core::state::{Effect, Error, Failure, Input, Layout, LinkStatus, Output, Report, Value};
 
 /// Between the fields of an input or effect.
 pub(super) const FIELD: char = '\0';
@@ -40,8 +39,14 @@ pub(super) fn read(text: &str, entities: impl Fn() -> usize) -> Option<Input> {
             };
             Input::SetLayout { op: number()?, layout }
         }
-        "remote" => Input::Remote { op: number()?, changes: changes(after)? },
-        "sent" => Input::Sent(changes(rest)?),
+        "link" => Input::Link { up: first == "up" },
+        "told" => Input::Told { number: number()? },
+        "answered" => Input::Answered { ask: number()?, text: after.to_owned() },
+        "unanswered" => {
+            let (word, random) = after.split_once(FIELD)?;
+            let refusal = (!word.is_empty()).then(|| word.to_owned());
+            Input::Unanswered { ask: number()?, refusal, random: random.parse().ok()? }
+        }
         "got" => Input::Got { ask: number()?, found: pairs(after) },
         "stored" => Input::Stored { ask: number()? },
         "listed" => Input::Listed { ask: number()?, keys: list(after) },
@@ -106,9 +111,11 @@ fn write_effect(effect: &Effect, out: &mut String) {
             say(&["remove", &ask.to_string()]);
             keys.iter().for_each(|key| say(&["", key]));
         }
-        Effect::Unsent(ids) => {
-            say(&["unsent"]);
-            ids.iter().for_each(|id| say(&["", id]));
+        Effect::Pull { ask, query } => say(&["pull", &ask.to_string(), query]),
+        Effect::Push { ask, body } => say(&["push", &ask.to_string(), body]),
+        Effect::Link(status) => {
+            let (word, detail) = link_words(status);
+            say(&["link", word, detail]);
         }
         Effect::Reject { op, error } => {
             say(&["reject", &op.to_string(), word(error)]);
@@ -132,6 +139,17 @@ fn word(error: &Error) -> &'static str {
         Error::Quota => "quota",
         Error::Closed => "closed",
         _ => "storage",
+    }
+}
+
+fn link_words(status: &LinkStatus) -> (&'static str, &str) {
+    match status {
+        LinkStatus::Down => ("follows", ""),
+        LinkStatus::Behind => ("behind", ""),
+        LinkStatus::InStep => ("in-step", ""),
+        LinkStatus::Unreachable => ("unreachable", ""),
+        LinkStatus::ClockOff => ("clock-off", ""),
+        LinkStatus::Refused(word) => ("refused", word),
     }
 }
 
@@ -161,9 +179,4 @@ fn pairs(text: &str) -> Vec<(String, Option<String>)> {
         found.push((key.to_owned(), (!contents.is_empty()).then(|| contents.to_owned())));
     }
     found
-}
-
-fn changes(text: &str) -> Option<Vec<Change>> {
-    let Json::List(changes) = Json::read(text).ok()? else { return None };
-    Some(changes.iter().filter_map(Change::read).collect())
 }
