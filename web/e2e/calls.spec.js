@@ -101,6 +101,22 @@ test("ss_06 a new setting is added by hand, of a kind that only the configuratio
 });
 test.use({ nodeOptions: { config: '[[entities]]\nname = "greeting"\nsettings = true\n' } });
 
+test("ss_27 hostile text in calls and settings stays text", async ({ node, page }) => {
+  await page.addInitScript(() => {
+    /** @type {any} */ (window).boom = () => console.error("a payload ran");
+  });
+  const hostile = '"><img src=x onerror=boom()><script>boom()</script>';
+  await send(node.url, "call_log", hostile, { callerNumber: hostile, disposition: "javascript:boom()", startedAt: hostile, durationSec: hostile });
+  await send(node.url, "call_log", "__proto__", { callerNumber: "__proto__", constructor: hostile });
+  await send(node.url, "registered_number", hostile, { name: hostile, [hostile]: hostile, nested: { [hostile]: [hostile] } });
+  await open(page, "/calls");
+  await expect(calls(page)).toHaveCount(2);
+  await expect(calls(page).nth(1)).toContainText(hostile);
+  await page.getByRole("button", { name: /^Edit/ }).click();
+  await expect(page.locator("#editor-title")).toHaveText(hostile.slice(0, 80));
+  await expect(page.locator("main img, main script, main iframe")).toHaveCount(0);
+});
+
 test("ss_23 what was given up is shown with its reason, tried again and discarded", async ({ page }) => {
   let dead = 2;
   const stats = () => ({ pending: 0, inFlight: 0, retrying: 0, behind: 0, dead, oldestMs: null, delivered: 40, deliveredLastMinute: 3 });

@@ -219,6 +219,9 @@ impl Entities {
 
     /// Tells which entities are different now.
     fn tell(&self, arrivals: &[Arrival], results: &[EntryResult]) {
+        if !self.events.has_listeners() {
+            return;
+        }
         let applied = || {
             let pairs = arrivals.iter().zip(results);
             pairs.filter(|(_, result)| matches!(result, EntryResult::Applied)).map(|(arrival, _)| arrival)

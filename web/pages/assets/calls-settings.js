@@ -61,7 +61,8 @@ export function openSettings() {
 
   /** A new one looks like those that are there. */
   function template() {
-    const like = settings.values().next().value?.payload ?? { name: "", enabled: true };
+    const like = settings.values().next().value?.payload;
+    if (!like || typeof like !== "object") return { name: "", enabled: true };
     const empty = { text: "", number: 0, "yes or no": false, JSON: null };
     return Object.fromEntries(Object.entries(like).filter(([name]) => name !== "id").map(([name, value]) => [name, empty[kindOf(value)]]));
   }

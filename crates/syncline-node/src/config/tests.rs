@@ -330,3 +330,65 @@ fn bk_04_the_book_apis_are_where_file_and_environment_say() {
     let off = load("[shelf]\nenabled = false").unwrap().shelf;
     assert!(!off.enabled && off.cover_origins().is_empty());
 }
+
+#[test]
+fn ss_06_kinds_of_entities_are_declared_and_mistakes_are_named() {
+    let kinds = |file: &str| {
+        let config = load(file).unwrap();
+        config.entities.iter().map(|kind| (kind.entity_type.to_string(), kind.settings)).collect::<Vec<_>>()
+    };
+    let usual = kinds("");
+    assert_eq!(usual.len(), 7);
+    assert!(
+        usual.contains(&("call_log".to_owned(), false)) && usual.contains(&("schedule".to_owned(), true))
+    );
+    let more =
+        kinds("[[entities]]\nname = \"voicemail\"\n[[entities]]\nname = \"schedule\"\nsettings = false\n");
+    assert_eq!(more.len(), 8);
+    assert!(
+        more.contains(&("voicemail".to_owned(), false)) && more.contains(&("schedule".to_owned(), false))
+    );
+    for (name, why) in [
+        ("Voice-Mail", "must begin with a small letter"),
+        ("recording_file", "stands for files"),
+        ("a; DROP TABLE kv", "must begin with a small letter"),
+    ] {
+        let found = problems(&format!("[[entities]]\nname = {name:?}\n"));
+        assert!(found.len() == 1 && found[0].contains(why), "{found:?}");
+    }
+    let twice = problems("[[entities]]\nname = \"a\"\n[[entities]]\nname = \"a\"\n");
+    assert!(twice[0].contains("declared twice"), "{twice:?}");
+}
+
+#[test]
+fn ss_26_recordings_are_in_a_folder_unless_a_bucket_is_named_with_its_keys() {
+    let usual = load("data = \"/srv\"").unwrap().recordings;
+    assert_eq!((usual.dir.to_str(), usual.s3.is_none()), (Some("/srv/recordings"), true));
+    let environment = [
+        ("RECORDINGS_DIR", "/calls"),
+        ("RECORDINGS_S3_BUCKET", "calls"),
+        ("RECORDINGS_S3_ENDPOINT", "http://127.0.0.1:9000"),
+        ("AWS_ACCESS_KEY_ID", "key-canary"),
+        ("AWS_SECRET_ACCESS_KEY", "secret-canary"),
+    ];
+    let config = load_with("", Flags::default(), &environment).unwrap();
+    let s3 = config.recordings.s3.as_ref().unwrap();
+    assert_eq!((s3.bucket.as_str(), s3.region.as_str(), s3.path_style), ("calls", "us-east-1", true));
+    assert_eq!(config.recordings.dir.to_str(), Some("/calls"));
+    let shown = format!("{config}\n{config:?}");
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(config.secrets().contains(&"secret-canary".to_owned()));
+    let amazon = load_with("", Flags::default(), &[environment[1], environment[3], environment[4]]).unwrap();
+    let s3 = amazon.recordings.s3.unwrap();
+    assert_eq!((s3.endpoint.as_str(), s3.path_style), ("https://s3.us-east-1.amazonaws.com/", false));
+    for (file, why) in [
+        ("[recordings.s3]\nbucket = \"calls\"\n", "AWS_ACCESS_KEY_ID"),
+        ("[recordings.s3]\nbucket = \"Calls!\"\n", "the name of a bucket"),
+        ("[recordings.s3]\nprefix = \"../up\"\n", "what keys begin with"),
+        ("[recordings]\nmax_bytes = 0\n", "a whole number from 1"),
+        ("[recordings]\nfolder = \"x\"\n", "unknown"),
+    ] {
+        let found = problems(file).join("\n");
+        assert!(found.contains(why), "{file}: {found}");
+    }
+}
