@@ -1,6 +1,7 @@
 // Shared state in a page's own storage: IndexedDB, and a BroadcastChannel that tells the other tabs what was written.
 //
-// Guarantees: what is written together is there together or not at all; others are told after it is stored. Each write has
+// Guarantees: what is written together is there together or not at all, and as a rule in the same transaction in which it was
+// read, so that nobody writes in between; others are told after it is stored. Each write has
 // a number, so that a tab that was told nothing (its writer died, it was frozen) finds out and reads everything again. A
 // database that was closed under it is opened again. Works in pages and workers, on plain http:// too.
 
@@ -8,7 +9,7 @@ import { StorageFailure } from "./state-failure.js";
 
 const STORE = "keys";
 const COUNTER = "revision";
-// From so many keys on they are read as a range: one question instead of hundreds.
+// From so many keys on they are read as a range, one question instead of hundreds, and not to be written right after.
 const RANGE_FROM = 32;
 // A write that others were told of in the wrong order is given so long before everything is read again.
 const GAP_MS = 1_000;
@@ -20,6 +21,8 @@ export class WebStorage {
   #heard;
   #listening = new AbortController();
   #gap;
+  // What was read last can be written in the same transaction, as long as that is open.
+  #held;
   // Every write up to `base` is known, and `after` others.
   #base;
   #after = new Set();
@@ -45,7 +48,10 @@ export class WebStorage {
   }
 
   async get(keys) {
-    const transaction = (await this.#open()).transaction([STORE, COUNTER], "readonly");
+    // Many keys are read at the start, when there is nothing to write.
+    const mode = keys.length < RANGE_FROM ? "readwrite" : "readonly";
+    const transaction = (await this.#open()).transaction([STORE, COUNTER], mode);
+    this.#held = mode === "readwrite" ? transaction : undefined;
     if (this.#base === undefined) this.#base = (await answer(transaction.objectStore(COUNTER).get(COUNTER))) ?? 0;
     return readAll(transaction.objectStore(STORE), keys);
   }
@@ -83,12 +89,22 @@ export class WebStorage {
   }
 
   async #write(entries, change) {
-    const transaction = (await this.#open()).transaction([STORE, COUNTER], "readwrite");
-    const counter = transaction.objectStore(COUNTER);
+    const database = await this.#open();
+    let transaction = this.#held;
+    let counted;
+    try {
+      counted = transaction?.objectStore(COUNTER).get(COUNTER);
+    } catch {
+      // It has ended: the rules took longer than one turn.
+    }
+    if (counted === undefined) {
+      transaction = database.transaction([STORE, COUNTER], "readwrite");
+      counted = transaction.objectStore(COUNTER).get(COUNTER);
+    }
     let revision;
-    counter.get(COUNTER).onsuccess = ({ target }) => {
-      revision = (target.result ?? 0) + 1;
-      counter.put(revision, COUNTER);
+    counted.onsuccess = () => {
+      revision = (counted.result ?? 0) + 1;
+      counted.source.put(revision, COUNTER);
     };
     change(transaction.objectStore(STORE));
     await finished(transaction);
