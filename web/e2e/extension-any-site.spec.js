@@ -74,6 +74,25 @@ test("st_25 a surface that is used while the extension is reloaded goes quiet by
   await expect.poll(() => findSurface(site)).toBeUndefined();
 });
 
+test("st_09 that nobody is there to hear of a change is a report, and the change is stored", async ({ extension }) => {
+  const options = extension.welcome;
+  await extension.coordinator.stop();
+  const report = await options.evaluate(async () => {
+    const here = /** @type {any} */ (globalThis);
+    const { openState } = await import(here.chrome.runtime.getURL("pkg/state.js"));
+    const state = openState();
+    const reported = new Promise((resolve) =>
+      state.subscribe((/** @type {any} */ event) => event.type === "report" && resolve(event.report)),
+    );
+    await state.put("milk", { checked: true, timestamp: Date.now() });
+    return reported;
+  });
+  expect(report).toBe("no-receiver");
+  expect(await storage.get(options)).toMatchObject({ "trackedEntity:milk": { checked: true } });
+  await expect(entry(options, "milk")).toBeChecked();
+  await expect(options.locator("#notices")).toBeHidden();
+});
+
 test("st_25 a page finds neither the extension nor its frame", async ({ extension, sites }) => {
   const page = await extension.visit(`${sites.url}/plain`);
   await expand(await surfaceOn(page));

@@ -42,7 +42,7 @@ test("st_01 options, popup and frames on two sites show the same entries and fol
 
 test("st_01 the coordinator opens the control surface for popup and frame, also after it was stopped", async ({ extension, sites }) => {
   const { context } = extension;
-  await (await extension.welcome()).close();
+  await extension.welcome.close();
   const site = await extension.visit(`${sites.url}/plain`);
   const frame = await surfaceOn(site);
   await expand(frame);

@@ -70,24 +70,24 @@ export async function openExtension() {
   context.on("weberror", (error) => errors.push(String(error.error())));
   const [worker = await context.waitForEvent("serviceworker")] = context.serviceWorkers();
   const origin = worker.url().slice(0, worker.url().lastIndexOf("/"));
+  // Before any other tab is there: it takes one that is still empty.
+  const isOptions = (/** @type {import("@playwright/test").Page} */ page) => page.url() === `${origin}/options.html`;
+  await expect.poll(() => context.pages().some(isOptions)).toBe(true);
+  const welcome = /** @type {import("@playwright/test").Page} */ (context.pages().find(isOptions));
   const coordinator = await watchWorker(context, `${origin}/names.js`);
 
   return {
     context,
     origin,
     coordinator,
+    /** The options page that the installation opens by itself. */
+    welcome,
     errors,
     /** A page of the extension in a tab, loaded. */
     async open(/** @type {string} */ file) {
       const page = await context.newPage();
       await page.goto(`${origin}/${file}`);
       return page;
-    },
-    /** The options page that the installation opens by itself. */
-    async welcome() {
-      const isOptions = (/** @type {import("@playwright/test").Page} */ page) => page.url() === `${origin}/options.html`;
-      await expect.poll(() => context.pages().some(isOptions)).toBe(true);
-      return /** @type {import("@playwright/test").Page} */ (context.pages().find(isOptions));
     },
     /** A tab with a site. */
     async visit(/** @type {string} */ url) {
