@@ -6,7 +6,7 @@ import { noticeOf, sentenceOf, sizeOf } from "./words.js";
 
 const { SCHEMA_VERSION } = globalThis.synclineNames;
 // Counting what is stored reads all of it; a burst of changes is counted once.
-const COUNT_AFTER_MS = 300;
+const COUNT_AFTER_MS = 1_000;
 const NOTICES_MAX = 50;
 
 export function mountStatus(state) {
