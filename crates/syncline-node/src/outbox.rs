@@ -126,6 +126,8 @@ impl Worker {
             outbox,
             full: tokio::sync::Notify::new(),
         });
+        // Before anything is sent: it may be switched off.
+        chores::tune(&shared).await;
         let reserve = Reserve::new(&reserve::place(url, &settings.recordings));
         tracing::info!(
             worker = shared.name, database = store.name(), frontend = %settings.frontend, "serversync started"

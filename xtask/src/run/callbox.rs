@@ -67,7 +67,8 @@ pub(super) fn start(
     }
     down.env("RECORDINGS_DIR", data.join("outgoing")).env("FRONTEND_BASE_URL", &url);
     for (name, mut command) in [("up", up), ("down", down)] {
-        command.env("SYNC_METRICS_LISTEN", "127.0.0.1:0");
+        // Whatever address the node listens on, this is the same machine.
+        command.env("SYNC_METRICS_LISTEN", "127.0.0.1:0").env("SYNC_ALLOW_HTTP", "true");
         if world.start(Process { name, command, ready_path: Some("/healthz") })?.is_none() {
             return Ok(None);
         }

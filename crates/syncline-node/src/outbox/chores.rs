@@ -48,7 +48,7 @@ pub(super) async fn keep(
 }
 
 /// Reads what can be changed while running.
-async fn tune(shared: &Shared) {
+pub(super) async fn tune(shared: &Shared) {
     let Ok(outbox::Settings { interval, batch_size, enabled, recordings_enabled, .. }) =
         shared.asked("settings", shared.outbox.settings()).await
     else {
