@@ -15,17 +15,11 @@ use super::super::sorted::Set;
 use super::super::stamp::Stamp;
 use super::operate::{REMOTE, Request};
 use super::{Phase, Replica};
-use crate::retry::Policy;
 use crate::time::Timestamp;
 
-/// Pauses after failures, for as long as it takes.
-const POLICY: Policy = Policy {
-    initial_delay: Duration::from_secs(1),
-    max_delay: Duration::from_secs(60),
-    multiplier: 2.0,
-    max_attempts: u32::MAX,
-    jitter: 0.5,
-};
+/// The first pause after a failure; each is twice the one before, up to the longest, for as long as it takes.
+const PAUSE_MIN_MS: u64 = 1_000;
+const PAUSE_MAX_MS: u64 = 60_000;
 /// A moment up to which everything was exchanged is stored again when it is this old.
 const SINCE_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// The refusal of a node whose removals this device has not all heard of.
@@ -384,8 +378,10 @@ impl Replica {
     fn link_failed(&mut self, status: LinkStatus, random: u32) {
         self.link.restart();
         self.link.failures = self.link.failures.saturating_add(1);
-        let share = f64::from(random) / f64::from(u32::MAX);
-        self.link.not_before = self.now + POLICY.delay(self.link.failures, share).unwrap_or(POLICY.max_delay);
+        // Whole numbers: what computes with fractions would be a good part of the module that pages load.
+        let pause_ms = (PAUSE_MIN_MS << (self.link.failures - 1).min(6)).min(PAUSE_MAX_MS);
+        let sooner_ms = (pause_ms / 2 * u64::from(random)) >> 32;
+        self.link.not_before = self.now + Duration::from_millis(pause_ms - sooner_ms);
         self.tell_link(status);
     }
 

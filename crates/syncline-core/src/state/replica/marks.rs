@@ -84,15 +84,15 @@ impl Replica {
             let known = self.marks.stored.get(&id).into_iter().flatten();
             let earlier: Vec<Stamp> = known.map(|(known, _)| *known).filter(|known| *known < stamp).collect();
             for earlier in earlier {
-                self.discard((id.clone(), earlier));
+                self.discard(&(id.clone(), earlier));
             }
             self.marks.note((id, stamp), self.now);
         }
     }
 
-    fn discard(&mut self, mark: Mark) {
-        self.marks.drop(&mark);
-        self.trash.insert(key(&mark));
+    fn discard(&mut self, mark: &Mark) {
+        self.marks.drop(mark);
+        self.trash.insert(key(mark));
     }
 
     /// A batch of changes for the node: those whose marks are stored and that nothing is under way for.
@@ -159,7 +159,7 @@ impl Replica {
     /// The last batch has reached the node.
     pub(super) fn on_sent(&mut self) {
         for mark in std::mem::take(&mut self.marks.under_way) {
-            self.discard(mark);
+            self.discard(&mark);
         }
     }
 
