@@ -54,6 +54,8 @@ function hears(event: StateEvent<Item>): string {
       return event.settings.scopeTargetId ?? "";
     case "ready":
       return "ready";
+    case "link":
+      return `${event.status} ${event.detail ?? ""}`;
     case "report":
       return `${event.report} ${event.detail ?? ""}`;
     case "closed":

@@ -59,6 +59,7 @@ export type StateEvent<V> =
   | { readonly type: "settings"; readonly settings: StateSettings }
   /** Everything that was stored is loaded. */
   | { readonly type: "ready" }
+  | ({ readonly type: "link" } & StateLink)
   | { readonly type: "report"; readonly report: StateReport; readonly detail?: string }
   /** `gone`: the extension was reloaded, and this page is left without its storage. Nothing follows. */
   | { readonly type: "closed"; readonly reason: "asked" | "gone" | "failed"; readonly error?: SynclineError };
@@ -102,6 +103,30 @@ export interface StateStorageListener {
   readonly missed: () => void;
 }
 
+/** A space on a node. Of all contexts on one storage, one talks to the node at a time. */
+export interface StateBridge {
+  /** The node's address. Default: the page's own origin. */
+  url?: string | URL;
+  /** Which space: 1 to 64 letters, digits, dots, underscores or dashes. */
+  space: string;
+  /** The node's token, where a page is not signed in. */
+  token?: string;
+}
+
+/**
+ * How a context stands with the node.
+ *
+ * - `follows`: another context talks to the node, or this one is about to.
+ * - `behind`: changes are being exchanged. `in-step`: everything is.
+ * - `unreachable`: the node does not answer; changes wait and are sent when it does.
+ * - `clock-off`: this machine's clock is more than 5 minutes off the node's; nothing is exchanged until it is right.
+ * - `refused`: the node refuses; `detail` is its stable word, such as `unauthorized` or `space-full`.
+ */
+export interface StateLink {
+  readonly status: "follows" | "behind" | "in-step" | "unreachable" | "clock-off" | "refused";
+  readonly detail?: string;
+}
+
 /** Options of {@link openState}. */
 export interface StateOptions<V extends object> {
   /** Which state of the origin, where it is not in an extension's storage. Default: `"state"`. */
@@ -117,6 +142,8 @@ export interface StateOptions<V extends object> {
    * what was not stored is done again. What it throws is reported as `not-migrated`.
    */
   migrate?: (version: number, id: string, value: unknown) => V;
+  /** A space on a node to keep in step with, and by it with other devices. Offline, changes wait in the storage. */
+  bridge?: StateBridge;
   /** Where the WASM module is. Default: `syncline_state_bg.wasm` beside this file. */
   wasmUrl?: string | URL;
   /** Aborting it is the same as calling {@link State.close}. */
@@ -135,6 +162,8 @@ export interface State<V extends object> {
   /** `null` until the rules are loaded. */
   readonly settings: StateSettings | null;
   readonly layout: StateLayout | null;
+  /** How this context stands with the node; `null` without a `bridge`. */
+  readonly link: StateLink | null;
   /** The entity, frozen; the same object until it changes. */
   readonly get: (id: string) => V | undefined;
   readonly has: (id: string) => boolean;

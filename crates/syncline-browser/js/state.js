@@ -13,6 +13,7 @@ import instantiate, {
   version as rulesVersion,
 } from "./syncline_state.js";
 import { SynclineError } from "./errors.js";
+import { Bridge } from "./state-bridge.js";
 import { ChromeStorage } from "./state-chrome.js";
 import { encode } from "./state-value.js";
 import { WebStorage } from "./state-web.js";
@@ -40,6 +41,8 @@ export function openState(options) {
 class State {
   #options;
   #storage;
+  #bridge;
+  #link = null;
   #replica;
   // What happened before the rules were there.
   #early = [];
@@ -87,6 +90,10 @@ class State {
 
   get settings() {
     return this.#settings;
+  }
+
+  get link() {
+    return this.#link;
   }
 
   get layout() {
@@ -166,12 +173,16 @@ class State {
       return this.#end("failed", error);
     }
     if (this.#closed) return;
-    const { schemaVersion, migrate } = this.#options;
+    const { schemaVersion, migrate, bridge } = this.#options;
     const [maker] = crypto.getRandomValues(new Uint32Array(1));
-    this.#replica = new StateReplica(maker, schemaVersion, false, migrate && new Migrations(migrate));
+    this.#replica = new StateReplica(maker, schemaVersion, bridge !== undefined, migrate && new Migrations(migrate));
     this.#settings = parse(this.#replica.settings);
     this.#tell("start");
     for (const [word, ...fields] of this.#early.splice(0)) this.#tell(word, ...fields);
+    if (bridge === undefined) return;
+    this.#link = { status: "follows" };
+    this.#bridge = new Bridge(bridge, this.#options.name, (word, ...fields) => this.#tell(word, ...fields));
+    this.#bridge.start();
   }
 
   #loaded() {
@@ -264,6 +275,13 @@ class State {
       case "resolve":
       case "reject":
         return this.#finish(word, ...fields);
+      case "pull":
+        return this.#bridge?.pull(...fields);
+      case "push":
+        return this.#bridge?.push(...fields);
+      case "link":
+        this.#link = { status: fields[0], ...(fields[1] === "" ? {} : { detail: fields[1] }) };
+        return events.push({ type: "link", ...this.#link });
       case "report":
         return this.#report(fields[0], fields[1], events);
     }
@@ -341,6 +359,7 @@ class State {
     clearTimeout(this.#timer);
     this.#listening.abort();
     this.#storage.close();
+    this.#bridge?.close();
     this.#settle.reject(error);
     for (const { reject } of this.#ops.values()) reject(error);
     this.#ops.clear();
@@ -429,7 +448,7 @@ function readId(id) {
 
 function readOptions(options = {}) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
-  const { name = "state", storage = ownStorage(name), schemaVersion = 1, migrate, wasmUrl, signal } = options;
+  const { name = "state", storage = ownStorage(name), schemaVersion = 1, migrate, bridge, wasmUrl, signal } = options;
   if (typeof name !== "string" || name === "" || name.length > 100) throw invalid("name must be a text of 1 to 100 characters");
   if (!Number.isInteger(schemaVersion) || schemaVersion < 1) throw invalid("schemaVersion must be a whole number from 1");
   if (migrate !== undefined && typeof migrate !== "function") throw invalid("migrate must be a function");
@@ -437,7 +456,16 @@ function readOptions(options = {}) {
   for (const method of ["listen", "get", "set", "remove", "list", "send", "close"]) {
     if (typeof storage?.[method] !== "function") throw invalid(`storage must have a method ${method}()`);
   }
-  return { storage, schemaVersion, migrate, wasmUrl, signal };
+  return { name, storage, schemaVersion, migrate, bridge: bridge && readBridge(bridge), wasmUrl, signal };
+}
+
+function readBridge({ url = "/", space, token }) {
+  if (typeof space !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(space)) {
+    throw invalid("bridge.space must have 1 to 64 letters, digits, dots, underscores or dashes");
+  }
+  if (token !== undefined && typeof token !== "string") throw invalid("bridge.token must be a text");
+  if (!URL.canParse(url, globalThis.location?.href)) throw invalid("bridge.url must be an address");
+  return { url, space, token };
 }
 
 // In an extension its storage, anywhere else the origin's.

@@ -1,0 +1,147 @@
+// The way from a shared state to a node, for all contexts on one storage: one of them asks, sends and listens; when it goes,
+// the next one does. What to ask and send, and when to try again, is decided by the rules.
+//
+// Guarantees: every question of the rules is answered once; nothing is thrown; nothing is left behind by close(). Changes that
+// could not be sent are in storage, not here.
+
+// A node that says nothing for so long is not reachable.
+const REQUEST_TIMEOUT_MS = 30_000;
+// A stream that is not even kept alive for so long has died unnoticed; a node sends something every 15 s.
+const SILENCE_MAX_MS = 45_000;
+const LISTEN_AGAIN_MS = 2_000;
+
+export class Bridge {
+  #address;
+  #events;
+  #headers;
+  #lock;
+  #tell;
+  #closed = new AbortController();
+  #leads = false;
+
+  // `name` is what the contexts on one storage have in common; `tell(word, ...fields)` brings an input to the rules.
+  constructor({ url, space, token }, name, tell) {
+    const base = new URL(url, globalThis.location?.href);
+    this.#address = new URL(`/api/state/${encodeURIComponent(space)}`, base);
+    this.#events = new URL(`/api/events?topics=state&space=${encodeURIComponent(space)}`, base);
+    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    this.#lock = `syncline-state-bridge:${name}`;
+    this.#tell = tell;
+  }
+
+  // Waits until no other context talks to the node, and then does.
+  start() {
+    const { signal } = this.#closed;
+    if (globalThis.navigator?.locks === undefined) return this.#lead();
+    navigator.locks
+      .request(this.#lock, { signal }, () => {
+        this.#lead();
+        return new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      })
+      .catch(() => {
+        // Closed before its turn came, or a page without an origin: then nobody can share its storage, either.
+        if (!signal.aborted) this.#lead();
+      });
+  }
+
+  // GET: `ask` is the number of the question.
+  pull(ask, query) {
+    return this.#request(ask, `${this.#address}?${query}`, {});
+  }
+
+  // POST.
+  push(ask, body) {
+    const headers = { "content-type": "application/json" };
+    return this.#request(ask, `${this.#address}`, { method: "POST", body, headers });
+  }
+
+  close() {
+    this.#closed.abort();
+  }
+
+  #lead() {
+    if (this.#leads || this.#closed.signal.aborted) return;
+    this.#leads = true;
+    this.#tell("link", "up");
+    const again = () => this.#tell("link", "up");
+    globalThis.addEventListener?.("online", again, { signal: this.#closed.signal });
+    this.#listen();
+  }
+
+  async #request(ask, address, options) {
+    const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
+    const headers = { ...this.#headers, ...options.headers };
+    let refusal = "";
+    try {
+      const response = await fetch(address, { ...options, headers, signal, credentials: "same-origin", cache: "no-store" });
+      const text = await response.text();
+      if (response.ok) return this.#tell("answered", ask, text);
+      // What the node refuses it will refuse again; what it fails at, it may not.
+      if (response.status < 500) refusal = wordOf(text) ?? `status-${response.status}`;
+    } catch {
+      // Not reachable: the rules wait and ask again.
+    }
+    if (this.#closed.signal.aborted) return;
+    const [random] = crypto.getRandomValues(new Uint32Array(1));
+    this.#tell("unanswered", ask, refusal, random);
+  }
+
+  // Hears of news for as long as this context leads. With fetch, because an EventSource can show no token.
+  async #listen() {
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      try {
+        await this.#hear();
+      } catch {
+        // The stream broke; what was missed is asked for when the next one begins.
+      }
+      await new Promise((resolve) => {
+        const timer = setTimeout(resolve, LISTEN_AGAIN_MS);
+        signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+      });
+    }
+  }
+
+  async #hear() {
+    const silence = new AbortController();
+    const signal = AbortSignal.any([this.#closed.signal, silence.signal]);
+    let timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
+    try {
+      const headers = { ...this.#headers, accept: "text/event-stream" };
+      const response = await fetch(this.#events, { headers, signal, credentials: "same-origin", cache: "no-store" });
+      if (!response.ok) return;
+      // It answers again: whatever waits need not wait any longer.
+      this.#tell("link", "up");
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let read = ""; ; ) {
+        const { value, done } = await reader.read();
+        if (done) return;
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
+        const events = (read + value).split("\n\n");
+        read = events.pop();
+        events.forEach((event) => this.#onEvent(event));
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #onEvent(text) {
+    const field = (name) => text.split("\n").find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1).trim();
+    if (field("event") === "lagged") return this.#tell("link", "up");
+    if (field("event") !== "state") return;
+    const number = JSON.parse(field("data") ?? "{}").number;
+    if (Number.isInteger(number)) this.#tell("told", number);
+  }
+}
+
+// The stable word of an error's body.
+function wordOf(text) {
+  try {
+    const { code } = JSON.parse(text);
+    return typeof code === "string" && /^[a-z-]{1,64}$/.test(code) ? code : undefined;
+  } catch {
+    return undefined;
+  }
+}
