@@ -482,7 +482,9 @@ impl Replica {
     fn put_back(&mut self, before: Before, number: u64) {
         // Unless something later has come from elsewhere.
         if before.made.is_some() && self.index.entry(&before.id) == before.made {
-            self.index.put_back(&before.id, before.entry);
+            // A reset that came meanwhile has taken it as well.
+            let floor = self.index.floor();
+            self.index.put_back(&before.id, before.entry.filter(|entry| entry.stamp > floor));
         }
         let ours = match before.wrote {
             Some(_) => self.values.get(&before.id).is_some_and(|held| held.pending == number),
