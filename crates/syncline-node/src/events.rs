@@ -58,7 +58,7 @@ impl Bus {
         match serde_json::to_string(facts) {
             // An error only says that the last listener has just gone.
             Ok(data) => {
-                drop(self.sender.send(Event { name, about: about.map(Into::into), data: data.into() }))
+                drop(self.sender.send(Event { name, about: about.map(Into::into), data: data.into() }));
             }
             Err(error) => tracing::error!(name, %error, "an event could not be written as JSON"),
         }
