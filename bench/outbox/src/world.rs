@@ -56,7 +56,7 @@ impl World {
                     databases.push(database);
                 }
                 Kind::Sqlite => {
-                    urls.push(format!("sqlite:{}", folder.path().join(name).join("store.db").display()))
+                    urls.push(format!("sqlite:{}", folder.path().join(name).join("store.db").display()));
                 }
             }
         }
