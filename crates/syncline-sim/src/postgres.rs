@@ -170,6 +170,8 @@ impl Cluster {
 
     fn launch(&mut self, deadline: Instant) -> Result<(), Error> {
         let log_path = self.folder.join("log");
+        // Backends that outlived a killed postmaster go on writing into the old one, where nobody looks.
+        let _ = fs::remove_file(&log_path);
         let log = File::create(&log_path).map_err(io("create the server's log"))?;
         let errors = log.try_clone().map_err(io("open the server's log"))?;
         let mut command = self.programs.command("postgres");

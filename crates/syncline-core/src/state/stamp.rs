@@ -122,7 +122,7 @@ pub(super) fn cut_back(stamp: &mut Stamp, wall: Timestamp) -> bool {
     let ahead = is_ahead(*stamp, wall);
     if ahead {
         // To now and no later: what is cut back must not be ahead for anybody whose clock is a little behind.
-        stamp.ms = wall.as_ms();
+        stamp.ms = wall.as_ms().min(limit(wall));
     }
     ahead
 }

@@ -152,7 +152,7 @@ async fn requests_are_counted_by_route_and_not_by_path() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    assert!(!text.contains("made") && !text.contains("/one"), "{text}");
+    assert!(!text.contains("/made") && !text.contains("/one"), "{text}");
     let named = |line: &&str| !line.starts_with('#') && !line.is_empty();
     for line in text.lines().filter(named) {
         assert!(line.starts_with("syncline_"), "{line}");
