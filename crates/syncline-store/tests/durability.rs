@@ -192,7 +192,7 @@ async fn whole_history(store: &Store) -> Vec<Run> {
     }
 }
 
-/// The disk refuses a write in the middle of a commit: here because the process may write files of 256 KiB only.
+/// The disk refuses a write in the middle of a commit: here because the process may write files of 512 KiB only.
 #[tokio::test]
 async fn after_a_failed_disk_write_nothing_more_is_taken_and_nothing_acknowledged_is_lost() {
     if let Ok(url) = env::var(WRITE_TO) {
@@ -202,7 +202,7 @@ async fn after_a_failed_disk_write_nothing_more_is_taken_and_nothing_acknowledge
     let url = format!("sqlite:{}", folder.path().join("store.db").display());
     let name = "after_a_failed_disk_write_nothing_more_is_taken_and_nothing_acknowledged_is_lost";
     let limited = Command::new("sh")
-        .args(["-c", r#"trap "" XFSZ; ulimit -f 512; exec "$@""#, "limited"])
+        .args(["-c", r#"trap "" XFSZ; ulimit -f 1024; exec "$@""#, "limited"])
         .arg(env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--quiet"])
         .env(WRITE_TO, &url)
