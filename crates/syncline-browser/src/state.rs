@@ -1,7 +1,7 @@
 //! Shared state for JavaScript: [`syncline_core::state::Replica`] with texts at its edges.
 //!
-//! One call carries one input in and all its effects out, as texts whose parts are separated by [`wire::FIELD`] and
-//! [`wire::EFFECT`]: a crossing costs the same however much it carries, and neither character can be in an id or in JSON.
+//! One call carries one input in and all its effects out, as texts whose parts are separated by `wire::FIELD` and
+//! `wire::EFFECT`: a crossing costs the same however much it carries, and neither character can be in an id or in JSON.
 //! Every method is total: a text that makes no sense changes nothing. Storage, messages, timers and the view are left to
 //! JavaScript (`js/state.js`).
 

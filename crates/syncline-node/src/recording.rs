@@ -1,6 +1,6 @@
 //! Recordings of calls: received piece by piece, kept under the call's name, opened again to be played.
 //!
-//! [`Recordings`] is what the HTTP side sees. An [`Upload`] is written to the folder on this machine and hashed on the way;
+//! [`Recordings`] is what the HTTP side sees. An `Upload` is written to the folder on this machine and hashed on the way;
 //! finished, it is moved into its place there or sent to a bucket. It holds a few megabytes of memory, whatever its size.
 //!
 //! - `recording/folder.rs`: never outside a folder, never through a link

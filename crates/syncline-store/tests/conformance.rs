@@ -1,7 +1,7 @@
 //! One suite, two engines: what a store promises, checked against SQLite and against PostgreSQL.
 //!
 //! Each case is written once over `Fixture` and shows up as two tests, `sqlite::name` and `postgres::name`; and
-//! all of them again, in one test, with PostgreSQL behind a transaction pooler.
+//! all of a port's again, in one test, with PostgreSQL behind a transaction pooler.
 
 #![cfg(test)]
 
@@ -45,12 +45,19 @@ macro_rules! conformance {
             )*)*
         }
 
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn every_case_holds_behind_a_transaction_pooler() {
-            $($(
-                println!(stringify!($case));
-                conformance::$module::$case(&conformance::fixture::Fixture::pooled().await).await;
-            )*)*
+        mod postgres_behind_a_transaction_pooler {
+            use crate::conformance::{self, fixture::Fixture};
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $module() {
+                    $(
+                        println!(stringify!($case));
+                        // On the heap: all cases of a port in one future would not fit on a stack.
+                        let fixture = Fixture::pooled().await;
+                        Box::pin(conformance::$module::$case(&fixture)).await;
+                    )*
+                }
+            )*
         }
     };
 }

@@ -122,7 +122,10 @@ impl Fixture {
                 connection.close().await.unwrap();
             }
             Backend::Postgres => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
+                // A pooler takes no such parameter, and the address may be one's.
+                let options: PgConnectOptions = url.parse().unwrap();
+                let mut connection =
+                    PgConnection::connect_with(&options.extra_float_digits(None)).await.unwrap();
                 sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
                 connection.close().await.unwrap();
             }
