@@ -11,6 +11,8 @@ use crate::{command, files, screen, setup, wasm};
 const CHECKSUMS: &str = "SHA256SUMS";
 /// The one script of the package that the extension imports.
 const EXTENSION_LOADS: &str = "state.js";
+/// It keeps its state to itself.
+const EXTENSION_LEAVES: &[&str] = &["state-bridge.js"];
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
@@ -61,7 +63,7 @@ fn extension(source: &Path, package: &Path, folder: &Path) -> Result<()> {
     files::copy_tree(source, folder)?;
     let copy = folder.join("pkg");
     fs::create_dir_all(&copy).with_context(|| format!("cannot create {}", copy.display()))?;
-    let mut names = wasm::loads(package, EXTENSION_LOADS)?;
+    let mut names = wasm::loads(package, EXTENSION_LOADS, EXTENSION_LEAVES)?;
     names.extend(LICENCES.map(str::to_owned));
     for name in names {
         fs::copy(package.join(&name), copy.join(&name)).with_context(|| format!("cannot copy {name}"))?;

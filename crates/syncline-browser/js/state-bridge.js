@@ -1,8 +1,12 @@
-// The way from a shared state to a node, for all contexts on one storage: one of them asks, sends and listens; when it goes,
+// The way from a shared state to a node, and the rules for it (WASM), for all contexts on one storage: one of them asks, sends and listens; when it goes,
 // the next one does. What to ask and send, and when to try again, is decided by the rules.
 //
 // Guarantees: every question of the rules is answered once; nothing is thrown; nothing is left behind by close(). Changes that
 // could not be sent are in storage, not here.
+
+import * as rules from "./syncline_bridge.js";
+import { provided } from "./state-provided.js";
+import { wasmModule } from "./wasm.js";
 
 // A node that says nothing for so long is not reachable.
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -10,7 +14,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const SILENCE_MAX_MS = 45_000;
 const LISTEN_AGAIN_MS = 2_000;
 
-export class Bridge {
+class Bridge {
   #address;
   #events;
   #headers;
@@ -135,6 +139,16 @@ export class Bridge {
     if (Number.isInteger(number)) this.#tell("told", number);
   }
 }
+
+const { init } = wasmModule({
+  instantiate: rules.default,
+  instantiateSync: rules.initSync,
+  version: rules.version,
+  // Written out like this, bundlers find the file and ship it.
+  address: () => new URL("./syncline_bridge_bg.wasm", import.meta.url),
+});
+
+Object.assign(provided, { Bridge, init, rules });
 
 // The stable word of an error's body.
 function wordOf(text) {

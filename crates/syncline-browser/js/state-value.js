@@ -3,7 +3,7 @@
 // Guarantees: what comes back is what went in. Storage areas drop or change what they cannot keep without a word, so a
 // value is handed over part by part, and what would be lost is refused with its path.
 
-import { Foreign, ValueEncoder } from "./syncline_state.js";
+import { Foreign } from "./syncline_state.js";
 import { SynclineError } from "./errors.js";
 
 const FOREIGN = {
@@ -13,8 +13,9 @@ const FOREIGN = {
   bigint: Foreign.BigInt,
 };
 
-export function encode(value) {
-  const encoder = new ValueEncoder();
+// `rules`: the exports of the module in use.
+export function encode(rules, value) {
+  const encoder = new rules.ValueEncoder();
   hand(encoder, value);
   const text = encoder.finish();
   if (!text.startsWith("!")) return text;

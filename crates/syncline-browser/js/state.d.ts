@@ -142,9 +142,12 @@ export interface StateOptions<V extends object> {
    * what was not stored is done again. What it throws is reported as `not-migrated`.
    */
   migrate?: (version: number, id: string, value: unknown) => V;
-  /** A space on a node to keep in step with, and by it with other devices. Offline, changes wait in the storage. */
+  /**
+   * A space on a node to keep in step with, and by it with other devices. Offline, changes wait in the storage. Its part of
+   * the package is loaded when it is asked for; a service worker, which cannot do that, imports `syncline/state-bridge` too.
+   */
   bridge?: StateBridge;
-  /** Where the WASM module is. Default: `syncline_state_bg.wasm` beside this file. */
+  /** Where the WASM module is. Default: `syncline_state_bg.wasm` beside this file, `syncline_bridge_bg.wasm` with a bridge. */
   wasmUrl?: string | URL;
   /** Aborting it is the same as calling {@link State.close}. */
   signal?: AbortSignal;
@@ -211,7 +214,8 @@ export interface State<V extends object> {
 export function openState<V extends object = Record<string, unknown>>(options?: StateOptions<V>): State<V>;
 
 /**
- * Loads the WASM module into this page or worker, ahead of {@link openState}, which otherwise does it.
+ * Loads the WASM module into this page or worker, ahead of {@link openState}, which otherwise does it. A state with a
+ * bridge has a module of its own, and always loads it by itself.
  *
  * Calls made at the same time share one download, and once it has succeeded further calls return at once and ignore
  * `input`. After a failure it can be called again.

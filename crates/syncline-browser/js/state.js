@@ -5,16 +5,10 @@
 // what happens meanwhile waits for them in order. Every failure is a SynclineError. Values handed out are frozen and stay
 // the same object until they change. What to read, write, send and show is decided by the rules.
 
-import instantiate, {
-  StateReplica,
-  initSync as instantiateSync,
-  isStateKey,
-  lastPanic,
-  version as rulesVersion,
-} from "./syncline_state.js";
+import * as rules from "./syncline_state.js";
 import { SynclineError } from "./errors.js";
-import { Bridge } from "./state-bridge.js";
 import { ChromeStorage } from "./state-chrome.js";
+import { provided } from "./state-provided.js";
 import { encode } from "./state-value.js";
 import { WebStorage } from "./state-web.js";
 import { wasmModule } from "./wasm.js";
@@ -22,9 +16,9 @@ import { wasmModule } from "./wasm.js";
 export { SynclineError };
 
 export const { init, initSync, version } = wasmModule({
-  instantiate,
-  instantiateSync,
-  version: rulesVersion,
+  instantiate: rules.default,
+  instantiateSync: rules.initSync,
+  version: rules.version,
   // Written out like this, bundlers find the file and ship it.
   address: () => new URL("./syncline_state_bg.wasm", import.meta.url),
 });
@@ -43,6 +37,8 @@ class State {
   #storage;
   #bridge;
   #link = null;
+  // The exports of the module in use: with a bridge it is another one.
+  #rules = rules;
   #replica;
   // What happened before the rules were there.
   #early = [];
@@ -70,7 +66,7 @@ class State {
     // Whoever waits for it hears of a failure; a promise nobody looked at must not shout as well.
     this.#ready.catch(() => {});
     this.#storage.listen({
-      isOurs: (key) => this.#replica === undefined || isStateKey(key),
+      isOurs: (key) => this.#replica === undefined || this.#rules.isStateKey(key),
       changed: (entries) => this.#tell("changed", entries),
       message: (text) => this.#tell("message", text),
       missed: () => this.#tell("refresh"),
@@ -141,7 +137,7 @@ class State {
   put = async (id, value) => {
     readId(id);
     if (this.#replica === undefined) await this.#loaded();
-    const text = encode(value);
+    const text = encode(this.#rules, value);
     return this.#operate("put", [id, text]);
   };
 
@@ -175,18 +171,23 @@ class State {
     if (this.#closed) return;
     const { schemaVersion, migrate, bridge } = this.#options;
     const [maker] = crypto.getRandomValues(new Uint32Array(1));
-    this.#replica = new StateReplica(maker, schemaVersion, bridge !== undefined, migrate && new Migrations(migrate));
+    const migrations = migrate && new Migrations(this.#rules, migrate);
+    this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, migrations);
     this.#settings = parse(this.#replica.settings);
     this.#tell("start");
     for (const [word, ...fields] of this.#early.splice(0)) this.#tell(word, ...fields);
     if (bridge === undefined) return;
     this.#link = { status: "follows" };
-    this.#bridge = new Bridge(bridge, this.#options.name, (word, ...fields) => this.#tell(word, ...fields));
+    this.#bridge = new provided.Bridge(bridge, this.#options.name, (word, ...fields) => this.#tell(word, ...fields));
     this.#bridge.start();
   }
 
-  #loaded() {
-    return init(this.#options.wasmUrl);
+  async #loaded() {
+    const { bridge, wasmUrl } = this.#options;
+    if (bridge === undefined) return init(wasmUrl);
+    if (provided.Bridge === undefined) await importBridge();
+    await provided.init(wasmUrl);
+    this.#rules = provided.rules;
   }
 
   #operate(word, fields) {
@@ -210,7 +211,7 @@ class State {
       told = this.#replica.handle(performance.now(), Date.now(), parts.join(FIELD));
     } catch (cause) {
       // A panic leaves the machine unusable; what is stored is not harmed.
-      this.#end("failed", new SynclineError("internal", `the rules failed: ${lastPanic() ?? cause}`, { cause }));
+      this.#end("failed", new SynclineError("internal", `the rules failed: ${this.#rules.lastPanic() ?? cause}`, { cause }));
       return;
     }
     const [wakeAt, ...effects] = told.split(EFFECT);
@@ -371,19 +372,32 @@ class State {
 
 // What the rules call for an entity of an earlier version.
 class Migrations {
+  #rules;
   #migrate;
 
-  constructor(migrate) {
+  constructor(rules, migrate) {
+    this.#rules = rules;
     this.#migrate = migrate;
   }
 
   migrate(version, id, text) {
     try {
-      return encode(this.#migrate(version, id, JSON.parse(text)));
+      return encode(this.#rules, this.#migrate(version, id, JSON.parse(text)));
     } catch {
       // The rules report that it could not be done, and leave the entity as it is.
       return undefined;
     }
+  }
+}
+
+async function importBridge() {
+  try {
+    await import("./state-bridge.js");
+  } catch (cause) {
+    throw new SynclineError("wasm-load-failed", `the bridge could not be loaded: ${cause?.message ?? cause}`, {
+      retryable: true,
+      cause,
+    });
   }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn check(folder: &Path, version: &str, systems: &[System]) -> Result<
     judge(&manifest, &files, version)?;
     for system in systems {
         let module = format!("syncline_{}_bg.wasm", system.name);
-        let loaded = loads(folder, system.entry)?;
+        let loaded = loads(folder, system.entry, system.without)?;
         let modules: Vec<&String> = loaded.iter().filter(|name| name.ends_with(".wasm")).collect();
         ensure!(modules == [&module], "{} loads {modules:?}, and should load {module} alone", system.entry);
     }
@@ -91,7 +91,7 @@ pub(super) fn measure(folder: &Path, systems: &[System]) -> Result<Vec<Size>> {
     let mut sizes = Vec::new();
     for system in systems {
         let mut size = Size { system: system.name, scripts: 0, module: 0, budget: system.budget_bytes };
-        for name in loads(folder, system.entry)? {
+        for name in loads(folder, system.entry, system.without)? {
             let part = if name.ends_with(".wasm") { &mut size.module } else { &mut size.scripts };
             *part += compressed(&folder.join(name))?;
         }
@@ -100,11 +100,14 @@ pub(super) fn measure(folder: &Path, systems: &[System]) -> Result<Vec<Size>> {
     Ok(sizes)
 }
 
-/// `entry` of the package in `folder` and all that it loads. Names are always written out as `"./name"`, right behind one of [`LOADING`].
-pub(crate) fn loads(folder: &Path, entry: &str) -> Result<BTreeSet<String>> {
+/// `entry` of the package in `folder` and all that it loads, except for `without` and what only that loads. Names are always written out as `"./name"`, right behind one of [`LOADING`].
+pub(crate) fn loads(folder: &Path, entry: &str, without: &[&str]) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut next = vec![entry.to_owned()];
     while let Some(name) = next.pop() {
+        if without.contains(&name.as_str()) {
+            continue;
+        }
         if name.ends_with(".js") && !found.contains(&name) {
             let text =
                 fs::read_to_string(folder.join(&name)).with_context(|| format!("cannot read {name}"))?;
@@ -206,7 +209,7 @@ mod tests {
         write("syncline_a_bg.wasm", &"a".repeat(50_000));
         write("syncline_b_bg.wasm", "b");
         write("a.d.ts", "types are not loaded");
-        let system = |name, entry| System { name, opt_level: "3", entry, budget_bytes: 40 };
+        let system = |name, entry| System { name, opt_level: "3", entry, without: &[], budget_bytes: 40 };
         [system("a", "a.js"), system("b", "b.js")]
     }
 
@@ -214,8 +217,10 @@ mod tests {
     fn a_page_loads_what_its_system_needs_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let systems = two_systems(folder.path());
-        let loaded: Vec<String> = loads(folder.path(), "a.js").unwrap().into_iter().collect();
+        let loaded: Vec<String> = loads(folder.path(), "a.js", &[]).unwrap().into_iter().collect();
         assert_eq!(loaded, ["a-worker.js", "a.js", "errors.js", "syncline_a_bg.wasm"]);
+        let less = loads(folder.path(), "a.js", &["a-worker.js"]).unwrap();
+        assert!(less.iter().eq(["a.js", "errors.js"]), "{less:?}");
         check(folder.path(), "1.2.3", &systems).unwrap();
         let sizes = measure(folder.path(), &systems).unwrap();
         assert!(sizes[0].module < 100, "repetition compresses well: {}", sizes[0].module);

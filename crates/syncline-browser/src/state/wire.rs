@@ -39,14 +39,6 @@ pub(super) fn read(text: &str, entities: impl Fn() -> usize) -> Option<Input> {
             };
             Input::SetLayout { op: number()?, layout }
         }
-        "link" => Input::Link { up: first == "up" },
-        "told" => Input::Told { number: number()? },
-        "answered" => Input::Answered { ask: number()?, text: after.to_owned() },
-        "unanswered" => {
-            let (word, random) = after.split_once(FIELD)?;
-            let refusal = (!word.is_empty()).then(|| word.to_owned());
-            Input::Unanswered { ask: number()?, refusal, random: random.parse().ok()? }
-        }
         "got" => Input::Got { ask: number()?, found: pairs(after) },
         "stored" => Input::Stored { ask: number()? },
         "listed" => Input::Listed { ask: number()?, keys: list(after) },
@@ -62,6 +54,23 @@ pub(super) fn read(text: &str, entities: impl Fn() -> usize) -> Option<Input> {
         "message" => Input::Message(rest.to_owned()),
         "acked" => Input::Acked { send: number()? },
         "no-receiver" => Input::NoReceiver { send: number()? },
+        _ if cfg!(feature = "bridge") => return read_from_node(word, first, after),
+        _ => return None,
+    })
+}
+
+/// What comes from a node, or is said of it.
+fn read_from_node(word: &str, first: &str, after: &str) -> Option<Input> {
+    let number = || first.parse().ok();
+    Some(match word {
+        "link" => Input::Link { up: first == "up" },
+        "told" => Input::Told { number: number()? },
+        "answered" => Input::Answered { ask: number()?, text: after.to_owned() },
+        "unanswered" => {
+            let (word, random) = after.split_once(FIELD)?;
+            let refusal = (!word.is_empty()).then(|| word.to_owned());
+            Input::Unanswered { ask: number()?, refusal, random: random.parse().ok()? }
+        }
         _ => return None,
     })
 }
@@ -111,6 +120,7 @@ fn write_effect(effect: &Effect, out: &mut String) {
             say(&["remove", &ask.to_string()]);
             keys.iter().for_each(|key| say(&["", key]));
         }
+        Effect::Pull { .. } | Effect::Push { .. } | Effect::Link(_) if !cfg!(feature = "bridge") => {}
         Effect::Pull { ask, query } => say(&["pull", &ask.to_string(), query]),
         Effect::Push { ask, body } => say(&["push", &ask.to_string(), body]),
         Effect::Link(status) => {

@@ -182,9 +182,11 @@ impl Replica {
         self.take(input);
         self.fire_timers();
         self.pump();
-        self.pump_link();
-        // What the node said may be there to be stored.
-        self.pump();
+        if self.is_bridged() {
+            self.pump_link();
+            // What the node said may be there to be stored.
+            self.pump();
+        }
         Output { effects: std::mem::take(&mut self.out), wake_at: self.wake_at() }
     }
 
@@ -217,6 +219,11 @@ impl Replica {
         self.index.layout()
     }
 
+    /// A module for pages without a bridge is compiled without the feature: all that this guards is left out of it.
+    const fn is_bridged(&self) -> bool {
+        cfg!(feature = "bridge") && self.config.bridged
+    }
+
     fn take(&mut self, input: Input) {
         if self.phase == Phase::Closed {
             let op = if let Input::Sweep { op } = input {
@@ -241,6 +248,8 @@ impl Replica {
             }
             Input::Close => self.close(),
             Input::Refresh => self.read_all(),
+            Input::Link { .. } | Input::Told { .. } | Input::Answered { .. } | Input::Unanswered { .. }
+                if !self.is_bridged() => {}
             Input::Link { up } => self.on_link(up),
             Input::Told { number } => self.on_told(number),
             Input::Answered { ask, text } => self.on_answered(ask, &text),
@@ -277,7 +286,9 @@ impl Replica {
         let running = matches!(self.phase, Phase::Loading | Phase::Ready);
         if running && !first && (off > AHEAD_MAX || slept > SLEEP_MAX) {
             self.report(Report::ClockJumped);
-            self.relink(off > AHEAD_MAX);
+            if self.is_bridged() {
+                self.relink(off > AHEAD_MAX);
+            }
             self.forget();
         }
     }
@@ -300,7 +311,7 @@ impl Replica {
     fn load(&mut self) {
         self.phase = Phase::Loading;
         self.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY].map(str::to_owned).into();
-        if self.config.bridged {
+        if self.is_bridged() {
             self.marks.unread = true;
             self.dirty.insert(CURSOR_KEY.to_owned());
         }
@@ -402,9 +413,8 @@ impl Replica {
             Phase::Loading | Phase::Ready => {}
         }
         let rest = (self.rest_until > self.now).then_some(self.rest_until);
-        let link = self.link.due().filter(|_| self.phase == Phase::Ready);
-        let marks = self.marks.due().filter(|due| link.is_some() && *due > self.now);
-        [self.talk.due(), self.verify_at, self.sweep.due(), rest, link, marks].into_iter().flatten().min()
+        let link = if self.is_bridged() { self.link_due() } else { None };
+        [self.talk.due(), self.verify_at, self.sweep.due(), rest, link].into_iter().flatten().min()
     }
 
     fn report(&mut self, report: Report) {

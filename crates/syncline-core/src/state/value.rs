@@ -102,7 +102,8 @@ impl Stored {
             }
             out.push_str(if text == "{}" { "\"" } else { "\"," });
         }
-        out.push_str(&text[1..]);
+        // A value begins with its brace. Slices would bring the words of a panic with them, which pages would load.
+        out.push_str(text.strip_prefix('{').unwrap_or("}"));
     }
 
     /// The contents of an entity's key.

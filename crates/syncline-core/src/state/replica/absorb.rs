@@ -50,17 +50,17 @@ impl Replica {
                 let ours = self.index.layout() != Layout::A;
                 self.absorb_value(id, stored, source) && ours
             }
-            Kind::Mark(stamp, id) => {
+            Kind::Mark(stamp, id) if self.is_bridged() => {
                 let mark = (id.to_owned(), stamp);
-                if self.config.bridged && text.is_some() {
+                if text.is_some() {
                     self.marks.note(mark, self.now);
                 } else {
                     self.marks.drop(&mark);
                 }
                 false
             }
-            Kind::Cursor => self.config.bridged && self.absorb_cursor(text),
-            Kind::Foreign => false,
+            Kind::Cursor => self.is_bridged() && self.absorb_cursor(text),
+            Kind::Mark(..) | Kind::Foreign => false,
         }
     }
 
@@ -227,7 +227,7 @@ impl Replica {
             _ if held.pending > 0 || source == Source::Event => true,
             _ => {
                 // A node orders by stamps alone.
-                let known = if self.config.bridged { self.clock.tick(self.wall) } else { known };
+                let known = if self.is_bridged() { self.clock.tick(self.wall) } else { known };
                 self.adopt(id, Stored { stamp: None, ..stored }, known);
                 self.mark(id);
                 self.is_migrated(id)

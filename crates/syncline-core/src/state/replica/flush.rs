@@ -62,7 +62,7 @@ impl Replica {
                 return self.ask_dirty();
             }
             if self.phase == Phase::Loading {
-                if self.rebuild || self.marks.unread {
+                if self.rebuild || self.is_bridged() && self.marks.unread {
                     return self.ask_list();
                 }
                 self.finish_loading();
@@ -87,7 +87,7 @@ impl Replica {
                 }
                 return;
             }
-            if !self.marks.fresh.is_empty() {
+            if self.is_bridged() && !self.marks.fresh.is_empty() {
                 return self.write(Vec::new(), Set::new());
             }
             if self.sweep.wants_list() {
@@ -237,7 +237,7 @@ impl Replica {
             Kind::Index(place) => Some(self.index.document(place?, self.wall).text()),
             Kind::Packed => Some(self.packed()),
             Kind::Entity(id) => Some(self.values.get(id).filter(|_| self.index.lists(id))?.stored.text()),
-            Kind::Cursor => Some(self.cursor_text()),
+            Kind::Cursor => self.is_bridged().then(|| self.cursor_text()),
             Kind::Mark(..) | Kind::Foreign => None,
         }
     }
@@ -263,9 +263,11 @@ impl Replica {
                 if !self.verify.is_empty() && self.verify_at.is_none() {
                     self.verify_at = Some(self.now + VERIFY_AFTER);
                 }
-                self.on_marked(marks);
-                if keys.contains(CURSOR_KEY) {
-                    self.on_cursor_stored();
+                if self.is_bridged() {
+                    self.on_marked(marks);
+                    if keys.contains(CURSOR_KEY) {
+                        self.on_cursor_stored();
+                    }
                 }
                 if keys.contains(SCHEMA_KEY) {
                     self.schema = self.config.schema_version;
@@ -326,7 +328,9 @@ impl Replica {
             Flight::Set { keys, marks, .. } => {
                 let ours = self.ops.iter().any(|op| op.waits_for(&keys));
                 self.dirty.extend(keys);
-                self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
+                if self.is_bridged() {
+                    self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
+                }
                 if ours { self.refuse_ops(&error) } else { self.rest(failure) }
             }
             Flight::Move { .. } => self.refuse_ops(&error),

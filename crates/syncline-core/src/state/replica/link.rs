@@ -118,7 +118,7 @@ fn is_epoch(text: &str) -> bool {
 }
 
 impl Link {
-    pub(super) fn due(&self) -> Option<Timestamp> {
+    fn due(&self) -> Option<Timestamp> {
         (self.up && self.doing == Doing::Nothing).then(|| self.poll_at.max(self.not_before))
     }
 
@@ -134,15 +134,19 @@ impl Link {
 
 impl Replica {
     pub(super) fn on_link(&mut self, up: bool) {
-        if !self.config.bridged {
-            return;
-        }
         self.link.up = up;
         (self.link.failures, self.link.not_before) = (0, Timestamp::ZERO);
         if self.link.doing == Doing::Nothing || !up {
             self.link.restart();
         }
         self.tell_link(if up { LinkStatus::Behind } else { LinkStatus::Down });
+    }
+
+    /// When to look again for something to say.
+    pub(super) fn link_due(&self) -> Option<Timestamp> {
+        let link = self.link.due().filter(|_| self.phase == Phase::Ready)?;
+        let marks = self.marks.due().filter(|due| *due > self.now);
+        Some(marks.map_or(link, |due| due.min(link)))
     }
 
     pub(super) fn on_told(&mut self, number: u64) {

@@ -67,13 +67,16 @@ pub(super) fn key((id, stamp): &Mark) -> String {
 impl Replica {
     /// A change to `id` (none: a reset) is for the node, too.
     pub(super) fn mark(&mut self, id: &str) {
-        if self.config.bridged {
+        if self.is_bridged() {
             self.marks.fresh.insert(id.to_owned());
         }
     }
 
     /// The marks that the next write should hold.
     pub(super) fn take_fresh(&mut self) -> Vec<Mark> {
+        if !self.is_bridged() {
+            return Vec::new();
+        }
         let ids = std::mem::take(&mut self.marks.fresh);
         ids.into_iter().filter_map(|id| Some((id.clone(), stamp_of(&self.change(&id)?)))).collect()
     }

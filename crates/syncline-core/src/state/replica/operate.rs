@@ -125,7 +125,7 @@ impl Replica {
         match (op, error) {
             // Nobody asked for operation 0: the replica itself did.
             (0, _) => {}
-            (REMOTE, error) => self.on_taken(error.as_ref()),
+            (REMOTE, error) if self.is_bridged() => self.on_taken(error.as_ref()),
             (op, None) => self.out.push(Effect::Resolve { op }),
             (op, Some(error)) => self.out.push(Effect::Reject { op, error }),
         }
@@ -280,7 +280,9 @@ impl Replica {
     pub(super) fn relocate(&mut self) {
         self.read_all();
         for at in 0..self.ops.len() {
-            if let Request::Remote(changes) = &self.ops[at].request {
+            if let Request::Remote(changes) = &self.ops[at].request
+                && self.is_bridged()
+            {
                 self.ops[at].keys = self.keys_of(changes.iter());
                 self.dirty.extend(self.ops[at].keys.iter().cloned());
             }
@@ -308,6 +310,9 @@ impl Replica {
 
     fn take_remote(&mut self, changes: &[Change]) -> (Set, Undo) {
         let mut news = Set::new();
+        if !self.is_bridged() {
+            return (news, Undo::Nothing);
+        }
         for change in changes {
             match change {
                 Change::Reset(floor) => {

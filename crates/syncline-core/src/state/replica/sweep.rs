@@ -56,7 +56,7 @@ impl Replica {
         if std::mem::take(&mut self.rebuild) {
             self.rebuild_index(keys);
         }
-        if std::mem::take(&mut self.marks.unread) {
+        if self.is_bridged() && std::mem::take(&mut self.marks.unread) {
             for key in keys {
                 if let Kind::Mark(stamp, id) = self.index.layout().kind(key) {
                     self.marks.note((id.to_owned(), stamp), self.now);
