@@ -190,7 +190,7 @@ impl Index {
             return;
         }
         self.layout = layout;
-        let empty = vec![Map::new(); layout.buckets()];
+        let empty = (0..layout.buckets()).map(|_| Map::new()).collect();
         for (id, entry) in std::mem::replace(&mut self.buckets, empty).into_iter().flatten() {
             self.buckets[layout.bucket(&id)].insert(id, entry);
         }

@@ -64,7 +64,7 @@ impl Layout {
         match self {
             Self::A => "A".to_owned(),
             Self::B => "B".to_owned(),
-            Self::C(shards) => format!("C{shards}"),
+            Self::C(shards) => ["C", &shards.to_string()].concat(),
         }
     }
 
@@ -98,7 +98,9 @@ impl Layout {
 
     pub(super) fn key_of(self, place: Place) -> String {
         match (self, place) {
-            (Self::C(shards), Place::Shard(shard)) => format!("{SHARD_PREFIX}{shards}:{shard}"),
+            (Self::C(shards), Place::Shard(shard)) => {
+                [SHARD_PREFIX, &shards.to_string(), ":", &shard.to_string()].concat()
+            }
             _ => INDEX_KEY.to_owned(),
         }
     }
@@ -112,7 +114,7 @@ impl Layout {
     pub(super) fn value_key(self, id: &str) -> String {
         match self {
             Self::A => PACKED_KEY.to_owned(),
-            Self::B | Self::C(_) => format!("{ENTITY_PREFIX}{id}"),
+            Self::B | Self::C(_) => [ENTITY_PREFIX, id].concat(),
         }
     }
 

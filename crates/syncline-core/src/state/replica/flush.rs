@@ -203,7 +203,7 @@ impl Replica {
         for key in &keys {
             let Some(text) = self.text_of(key) else { continue };
             if let Some(aside) = self.poisoned.remove(key) {
-                ranks[0].push((format!("{ASIDE_PREFIX}{key}"), aside));
+                ranks[0].push(([ASIDE_PREFIX, key].concat(), aside));
             }
             let rank = match layout.kind(key) {
                 Kind::Entity(_) => 1,
@@ -222,8 +222,10 @@ impl Replica {
 
     fn write(&mut self, mut entries: Vec<(String, String)>, keys: Set) {
         let marks = self.take_fresh();
-        let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
-        entries.splice(0..0, marked);
+        if self.is_bridged() {
+            let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
+            entries.splice(0..0, marked);
+        }
         let ask = self.ask();
         self.flight = Flight::Set { ask, keys, number: self.begun, marks };
         self.out.push(Effect::Set { ask, entries });

@@ -231,8 +231,6 @@ impl Replica {
         if layout == before {
             return (Set::new(), Undo::Nothing);
         }
-        let mut moved = self.index.clone();
-        moved.put_back_layout(layout, since);
         let mut entries = Vec::new();
         match (before, layout) {
             (Layout::A, _) => {
@@ -243,10 +241,13 @@ impl Replica {
             _ => {}
         }
         if let Layout::C(shards) = layout {
+            // For as long as it takes to ask: a copy would be larger than the way back.
+            self.index.put_back_layout(layout, since);
             for shard in 0..shards {
                 let place = Place::Shard(shard);
-                entries.push((layout.key_of(place), moved.document(place, self.wall).text()));
+                entries.push((layout.key_of(place), self.index.document(place, self.wall).text()));
             }
+            self.index.put_back_layout(before, since);
         }
         self.moving = entries.chunks(BATCH_MAX).map(<[_]>::to_vec).rev().collect();
         // An empty chunk last: the moment when all is written.
