@@ -211,3 +211,23 @@ fn st_23_a_change_made_while_an_older_one_is_under_way_is_sent_too() {
     device.sync(&mut node);
     assert_eq!((node.live()["a"].as_str(), device.marks()), ("{\"n\":2}", 0));
 }
+
+#[test]
+fn st_23_what_is_told_while_an_answer_is_on_its_way_is_asked_for() {
+    for news in [|number| Input::Told { number }, |_| Input::Link { up: true }] {
+        let (mut one, mut other, mut node) = two();
+        one.sync(&mut node);
+        other.put(0, 1, "a", 1);
+        other.sync(&mut node);
+        one.hand(0, Input::Told { number: node.last() });
+        let call = one.contexts[0].calls.pop_front().expect("a question");
+        let syncline_core::state::Effect::Pull { ask, query } = call else { panic!("{call:?}") };
+        let text = node.pull(&query, device::NOON + one.now);
+        other.put(0, 2, "b", 2);
+        other.sync(&mut node);
+        one.hand(0, news(node.last()));
+        one.hand(0, Input::Answered { ask, text });
+        one.sync(&mut node);
+        assert_eq!((one.view().len(), one.view()), (2, other.view()));
+    }
+}

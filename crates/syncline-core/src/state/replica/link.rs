@@ -139,6 +139,8 @@ impl Replica {
         if self.link.doing == Doing::Nothing || !up {
             self.link.restart();
         }
+        // An answer on its way may be older than this.
+        self.link.pull_due = true;
         self.tell_link(if up { LinkStatus::Behind } else { LinkStatus::Down });
     }
 
@@ -200,6 +202,7 @@ impl Replica {
             query.push_str("&paging=true");
         }
         link.doing = Doing::Pulling(ask);
+        link.pull_due = false;
         link.poll_at = self.now + POLL_EVERY;
         self.out.push(Effect::Pull { ask, query });
     }
@@ -302,7 +305,8 @@ impl Replica {
             return self.link_failed(LinkStatus::Behind, 0);
         }
         self.link.cursor.number = number;
-        self.link.pull_due = more;
+        // What was heard of meanwhile is still to be asked for.
+        self.link.pull_due |= more;
         self.keep_cursor();
     }
 
