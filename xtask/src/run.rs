@@ -142,6 +142,7 @@ fn where_to_look(places: &Places<'_>, data: &str) -> String {
         ("viewers", format!("{node}/viewer")),
         ("gallery", format!("{node}/gallery")),
         ("project", format!("{node}/project")),
+        ("state", format!("{node}/state")),
         ("shelf", format!("{node}/shelf")),
         ("calls", format!("{node}/calls")),
         ("API", format!("{node}/openapi.json")),
