@@ -247,7 +247,7 @@ fn ss_28_a_restart_goes_on_between_any_two_steps_of_a_recording() {
 }
 
 #[test]
-fn ss_03_ss_13_ss_20_a_worker_is_woken_by_a_commit_and_tells_what_it_does() {
+fn ss_20_a_worker_is_woken_by_a_commit_and_stopped_leaves_what_comes_to_the_next() {
     let frontend = Plain::start();
     let of = CallBox::new(None);
     of.take_calls(3, &["--without-recording"]);
@@ -257,11 +257,6 @@ fn ss_03_ss_13_ss_20_a_worker_is_woken_by_a_commit_and_tells_what_it_does() {
     until(|| worker.metric("syncline_outbox_sent_total") == 3.0);
     of.take_calls(2, &[]);
     until(|| worker.metric("syncline_outbox_sent_total") == 9.0);
-    assert_eq!(worker.metric("syncline_outbox_pending"), 0.0);
-    assert_eq!(worker.metric("syncline_outbox_dead"), 0.0);
-    assert!(worker.metric("syncline_outbox_upload_bytes_total") > 10_000.0);
-    assert!(worker.metric("syncline_outbox_batch_seconds_count") >= 2.0);
-    assert!(worker.metric("syncline_outbox_disk_free_bytes") > 0.0);
     assert_eq!(worker.stop(Signal::TERM), Some(0));
     of.take_calls(1, &["--without-recording"]);
     assert_eq!(count(&of.stats(), "pending"), 1, "stopped, it sends nothing and nobody minds");
@@ -270,6 +265,51 @@ fn ss_03_ss_13_ss_20_a_worker_is_woken_by_a_commit_and_tells_what_it_does() {
     assert_eq!(worker.stop(Signal::INT), Some(0));
     let batches = of.log().lines().filter(|line| line.contains("batch sent")).count();
     assert!(batches >= 3, "a line for each batch: {}", of.log());
+}
+
+#[test]
+fn ss_13_the_metrics_tell_what_waits_and_since_when_what_was_sent_and_that_nothing_failed() {
+    let frontend = Plain::start();
+    let of = CallBox::new(None);
+    of.take_calls(2, &[]);
+    let worker = of.start(&frontend.url(), &[]);
+    until(|| {
+        worker.metric("syncline_outbox_sent_total") == 6.0 && worker.metric("syncline_outbox_pending") == 0.0
+    });
+    assert_eq!(worker.metric("syncline_outbox_oldest_age_seconds"), 0.0);
+    assert_eq!(
+        (worker.metric("syncline_outbox_failed_total"), worker.metric("syncline_outbox_dead")),
+        (0.0, 0.0)
+    );
+    assert!(worker.metric("syncline_outbox_upload_bytes_total") > 10_000.0);
+    assert!(worker.metric("syncline_outbox_batch_seconds_count") >= 1.0);
+    assert!(worker.metric("syncline_outbox_disk_free_bytes") > 0.0);
+    drop(frontend);
+    of.take_calls(1, &["--without-recording"]);
+    until(|| {
+        worker.metric("syncline_outbox_pending") == 1.0
+            && worker.metric("syncline_outbox_oldest_age_seconds") > 0.0
+    });
+}
+
+#[test]
+fn ss_11_a_call_leaves_the_box_through_the_outbox_and_in_no_other_way() {
+    let frontend = Scripted::start(|path| {
+        let answer = if path.ends_with("recording-file") {
+            r#"{"fileUrl":"http://front/1"}"#
+        } else {
+            r#"{"ok":true}"#
+        };
+        ("200 OK".to_owned(), "content-type: application/json\r\n".to_owned(), answer.to_owned())
+    });
+    let of = CallBox::new(None);
+    of.take_calls(3, &[]);
+    assert_eq!(count(&of.stats(), "pending"), 9, "a call, its recording and the file, three times");
+    assert_eq!(frontend.paths(), Vec::<String>::new(), "nobody has told of it");
+    let sent = of.send(&frontend.url(), &["--drain"], &[]);
+    assert_eq!(sent.status.code(), Some(0), "{}", said(&sent));
+    let paths = frontend.paths();
+    assert!(!paths.is_empty() && paths.iter().all(|path| path.starts_with("/api/ingest/")), "{paths:?}");
 }
 
 #[test]
