@@ -15,50 +15,27 @@ pub(crate) struct Migration {
     pub(crate) postgres: &'static str,
 }
 
+/// The step whose two files have this name.
+macro_rules! step {
+    ($version:literal, $name:literal, $file:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../migrations/sqlite/", $file)),
+            postgres: include_str!(concat!("../migrations/postgres/", $file)),
+        }
+    };
+}
+
 /// Every step, oldest first.
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "kv",
-        sqlite: include_str!("../migrations/sqlite/0001_kv.sql"),
-        postgres: include_str!("../migrations/postgres/0001_kv.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "schedule",
-        sqlite: include_str!("../migrations/sqlite/0002_schedule.sql"),
-        postgres: include_str!("../migrations/postgres/0002_schedule.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "queue",
-        sqlite: include_str!("../migrations/sqlite/0003_queue.sql"),
-        postgres: include_str!("../migrations/postgres/0003_queue.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "shelf",
-        sqlite: include_str!("../migrations/sqlite/0004_shelf.sql"),
-        postgres: include_str!("../migrations/postgres/0004_shelf.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "lock",
-        sqlite: include_str!("../migrations/sqlite/0005_lock.sql"),
-        postgres: include_str!("../migrations/postgres/0005_lock.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "outbox",
-        sqlite: include_str!("../migrations/sqlite/0006_outbox.sql"),
-        postgres: include_str!("../migrations/postgres/0006_outbox.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "state",
-        sqlite: include_str!("../migrations/sqlite/0007_state.sql"),
-        postgres: include_str!("../migrations/postgres/0007_state.sql"),
-    },
+    step!(1, "kv", "0001_kv.sql"),
+    step!(2, "schedule", "0002_schedule.sql"),
+    step!(3, "queue", "0003_queue.sql"),
+    step!(4, "shelf", "0004_shelf.sql"),
+    step!(5, "lock", "0005_lock.sql"),
+    step!(6, "outbox", "0006_outbox.sql"),
+    step!(7, "state", "0007_state.sql"),
 ];
 
 /// The version this program brings a schema to.

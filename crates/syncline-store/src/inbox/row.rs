@@ -1,8 +1,8 @@
 //! Rows of the inbox as values; what both engines read alike.
 
-use syncline_core::outbox::{Moment, SenderId};
+use syncline_core::outbox::{EntityType, Moment, SenderId};
 
-use super::{Entity, LIST_MAX, Recording, TEXT_MAX_BYTES};
+use super::{Entity, LIST_MAX, Recording, TEXT_MAX_BYTES, TYPES_MAX};
 use crate::Error;
 
 /// id, payload, sender, changed and received in microseconds, place.
@@ -52,6 +52,18 @@ pub(crate) fn check_recording(recording: &Recording) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+pub(crate) fn check_types(types: &[EntityType]) -> Result<(), Error> {
+    if types.len() > TYPES_MAX {
+        let reason = format!("are {}; at most {TYPES_MAX} are allowed", types.len());
+        return Err(Error::invalid("types", reason));
+    }
+    Ok(())
+}
+
+pub(crate) fn unknown_type(entity_type: &EntityType) -> Error {
+    Error::invalid("entity type", format!("`{entity_type}` is not known here"))
 }
 
 pub(crate) fn check_list(limit: usize) -> Result<i64, Error> {

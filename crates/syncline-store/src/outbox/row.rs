@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use syncline_core::outbox::Moment;
 
-use super::{Detail, Entry, Receipt, Settings, State};
+use super::{Detail, Entry, Receipt, Settings, State, Stats};
 use crate::Error;
 
 /// Entries that wait in vain are looked for this often.
@@ -50,6 +50,23 @@ pub(crate) fn sort_out(rows: Vec<LineRow>, limit: i64) -> Found {
         }
     }
     Found { ours, blocked, more }
+}
+
+/// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.
+pub(crate) type StatsRow = (i64, i64, i64, i64, i64, Option<i64>, i64, i64);
+
+pub(crate) fn stats(row: StatsRow) -> Stats {
+    let (pending, in_flight, retrying, behind, dead, oldest_ms, delivered, last_minute) = row;
+    Stats {
+        pending: pending.unsigned_abs(),
+        in_flight: in_flight.unsigned_abs(),
+        retrying: retrying.unsigned_abs(),
+        behind: behind.unsigned_abs(),
+        dead: dead.unsigned_abs(),
+        oldest: oldest_ms.map(duration),
+        delivered: delivered.unsigned_abs(),
+        delivered_last_minute: last_minute.unsigned_abs(),
+    }
 }
 
 /// id, type, entity, bytes, created in microseconds, attempts, milliseconds until due, behind, milliseconds of lease, who,

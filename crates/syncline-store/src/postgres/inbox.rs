@@ -16,7 +16,7 @@ use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording, TYPES_MAX};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording};
 use crate::outbox::check;
 
 /// The database's clock in microseconds since the epoch.
@@ -81,12 +81,7 @@ struct Table {
 impl PostgresInbox {
     /// Opens the inbox and creates the tables that are missing.
     pub(crate) async fn open(engine: Engine, types: &[EntityType]) -> Result<Self, Error> {
-        if types.len() > TYPES_MAX {
-            return Err(Error::invalid(
-                "types",
-                format!("are {}; at most {TYPES_MAX} are allowed", types.len()),
-            ));
-        }
+        row::check_types(types)?;
         let tables: HashMap<String, Table> =
             types.iter().map(|kind| (kind.as_str().to_owned(), Table::of(kind))).collect();
         let mut session = engine.transaction().await?;
@@ -103,8 +98,7 @@ impl PostgresInbox {
     }
 
     fn table(&self, entity_type: &EntityType) -> Result<&Table, Error> {
-        let unknown = || Error::invalid("entity type", format!("`{entity_type}` is not known here"));
-        self.tables.get(entity_type.as_str()).ok_or_else(unknown)
+        self.tables.get(entity_type.as_str()).ok_or_else(|| row::unknown_type(entity_type))
     }
 
     fn query(&self, sql: &Arc<str>) -> Statement {

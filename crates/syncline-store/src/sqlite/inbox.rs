@@ -15,7 +15,7 @@ use super::outbox::sql::microseconds;
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording, TYPES_MAX};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording};
 use crate::outbox::check;
 
 const OWN_SENDER: &str = "SELECT sender FROM sync_outbox_sender";
@@ -65,12 +65,7 @@ struct Table {
 impl SqliteInbox {
     /// Opens the inbox and creates the tables that are missing.
     pub(crate) async fn open(engine: Engine, types: &[EntityType]) -> Result<Self, Error> {
-        if types.len() > TYPES_MAX {
-            return Err(Error::invalid(
-                "types",
-                format!("are {}; at most {TYPES_MAX} are allowed", types.len()),
-            ));
-        }
+        row::check_types(types)?;
         let tables: HashMap<String, Table> =
             types.iter().map(|kind| (kind.as_str().to_owned(), Table::of(kind))).collect();
         let create: Vec<Arc<str>> = tables.values().map(|table| Arc::clone(&table.create)).collect();
@@ -87,8 +82,7 @@ impl SqliteInbox {
     }
 
     fn table(&self, entity_type: &EntityType) -> Result<&Table, Error> {
-        let unknown = || Error::invalid("entity type", format!("`{entity_type}` is not known here"));
-        self.tables.get(entity_type.as_str()).ok_or_else(unknown)
+        self.tables.get(entity_type.as_str()).ok_or_else(|| row::unknown_type(entity_type))
     }
 }
 

@@ -6,29 +6,15 @@ use super::super::Session;
 use super::PostgresOutbox;
 use super::sql::*;
 use crate::Error;
-use crate::outbox::row::{self, DetailRow, SETTINGS};
+use crate::outbox::row::{self, DetailRow, SETTINGS, StatsRow};
 use crate::outbox::{Detail, List, Receipt, Settings, Stats};
-
-/// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.
-type StatsRow = (i64, i64, i64, i64, i64, Option<i64>, i64, i64);
 
 impl PostgresOutbox {
     pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
         let mut session = Session::by_index(&self.engine).await?;
         let row: Option<StatsRow> = session.first(self.engine.query(STATS)).await?;
         session.commit().await?;
-        let (pending, in_flight, retrying, behind, dead, oldest_ms, delivered, last_minute) =
-            row.unwrap_or_default();
-        Ok(Stats {
-            pending: pending.unsigned_abs(),
-            in_flight: in_flight.unsigned_abs(),
-            retrying: retrying.unsigned_abs(),
-            behind: behind.unsigned_abs(),
-            dead: dead.unsigned_abs(),
-            oldest: oldest_ms.map(row::duration),
-            delivered: delivered.unsigned_abs(),
-            delivered_last_minute: last_minute.unsigned_abs(),
-        })
+        Ok(row::stats(row.unwrap_or_default()))
     }
 
     pub(super) async fn read_list(

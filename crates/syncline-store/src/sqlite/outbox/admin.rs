@@ -6,28 +6,15 @@ use syncline_core::outbox::Moment;
 use super::sql::*;
 use super::{SqliteOutbox, json};
 use crate::Error;
-use crate::outbox::row::{self, DetailRow, SETTINGS};
+use crate::outbox::row::{self, DetailRow, SETTINGS, StatsRow};
 use crate::outbox::{Detail, List, Receipt, Settings, Stats};
-
-/// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.
-type StatsRow = (i64, i64, i64, i64, i64, Option<i64>, i64, i64);
 
 impl SqliteOutbox {
     pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
         let (now_ms, wall_ms) = (self.engine.clock().now_ms(), self.engine.clock().wall_ms());
         let stats = sqlx::query_as(STATS).bind(now_ms).bind(wall_ms);
         let row: StatsRow = self.engine.read(|connection| Box::pin(stats.fetch_one(connection))).await?;
-        let (pending, in_flight, retrying, behind, dead, oldest_ms, delivered, last_minute) = row;
-        Ok(Stats {
-            pending: pending.unsigned_abs(),
-            in_flight: in_flight.unsigned_abs(),
-            retrying: retrying.unsigned_abs(),
-            behind: behind.unsigned_abs(),
-            dead: dead.unsigned_abs(),
-            oldest: oldest_ms.map(row::duration),
-            delivered: delivered.unsigned_abs(),
-            delivered_last_minute: last_minute.unsigned_abs(),
-        })
+        Ok(row::stats(row))
     }
 
     pub(super) async fn read_list(

@@ -1,21 +1,19 @@
-//! A million keys cost what a thousand cost: counted in rows the database reads, not in seconds.
+//! A queue of a million keys.
 //!
 //! `SYNCLINE_ROUNDS` sets how many keys the large queue has, in tens of thousands: 100 make a million.
 
-#![cfg(test)]
-
 use std::env;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sqlx::{Connection, PgConnection};
 use syncline_core::queue::{Answer, Kind, Outcome, Settings};
 use syncline_sim::postgres::{self, Database};
 use syncline_store::Store;
 use syncline_store::queue::{KEYS_MAX, List, Rules};
 use tokio::task::block_in_place;
 
+use crate::rows_read;
+
 const QUEUE: &str = "books";
-const DEADLINE: Duration = Duration::from_secs(60);
 /// Rows read by the operations below, which name some fifty keys and take some twenty.
 const READ_MAX: i64 = 500;
 
@@ -26,9 +24,9 @@ async fn qu_05_on_postgres_every_operation_reads_as_few_rows_of_a_large_queue_as
     for size in [1_000, large] {
         let database = block_in_place(postgres::database);
         fill(&database, size).await;
-        let before = rows_read(&database).await;
+        let before = rows_read(&database, "queue_keys").await;
         operate(&database, size).await;
-        read.push(rows_read(&database).await - before);
+        read.push(rows_read(&database, "queue_keys").await - before);
     }
     println!("rows read with 1000 keys: {}, with {large} keys: {}", read[0], read[1]);
     assert!(read[0] > 20, "nothing was counted");
@@ -84,31 +82,4 @@ async fn operate(database: &Database, size: usize) {
     queues.status(QUEUE, &rules).await.unwrap();
     queues.entry(QUEUE, &key(7)).await.unwrap();
     store.close().await;
-}
-
-/// Rows of the keys' table that were read, sequentially or by index, in this database so far. A session counts when it
-/// ends.
-async fn rows_read(database: &Database) -> i64 {
-    let mut connection = PgConnection::connect(&database.url).await.unwrap();
-    let start = Instant::now();
-    loop {
-        let others: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
-             AND backend_type = 'client backend'",
-        )
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-        if others == 0 {
-            break;
-        }
-        assert!(start.elapsed() < DEADLINE, "sessions stay");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    sqlx::query_scalar(
-        "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'queue_keys'",
-    )
-    .fetch_one(&mut connection)
-    .await
-    .unwrap()
 }

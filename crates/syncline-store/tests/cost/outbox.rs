@@ -1,11 +1,9 @@
-//! A million entries cost what a thousand cost: counted in rows the database reads, not in seconds.
+//! An outbox of a million entries.
 //!
 //! `SYNCLINE_ROUNDS` sets how many entries the large table has, in tens of thousands: 100 make a million.
 
-#![cfg(test)]
-
 use std::env;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use syncline_core::outbox::Verdict;
@@ -14,7 +12,8 @@ use syncline_store::Store;
 use syncline_store::outbox::{Kind, List};
 use tokio::task::block_in_place;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+use crate::rows_read;
+
 const LEASE: Duration = Duration::from_secs(60);
 /// Rows read by the operations below, which claim fifty entries and look at twenty more.
 const READ_MAX: i64 = 1_000;
@@ -26,9 +25,9 @@ async fn ss_22_on_postgres_every_operation_reads_as_few_rows_of_a_large_outbox_a
     for size in [1_000, large] {
         let database = block_in_place(postgres::database);
         fill(&database, size).await;
-        let before = rows_read(&database).await;
+        let before = rows_read(&database, "sync_outbox").await;
         operate(&database).await;
-        read.push(rows_read(&database).await - before);
+        read.push(rows_read(&database, "sync_outbox").await - before);
     }
     println!("rows read with 1000 entries: {}, with {large} entries: {}", read[0], read[1]);
     assert!(read[0] > 50, "nothing was counted");
@@ -75,30 +74,4 @@ async fn operate(database: &Database) {
     outbox.cleanup(Duration::from_secs(3_600), 10).await.unwrap();
     outbox.cleanup(Duration::ZERO, 10).await.unwrap();
     store.close().await;
-}
-
-/// Rows of the table that were read, sequentially or by index, in this database so far. A session counts when it ends.
-async fn rows_read(database: &Database) -> i64 {
-    let mut connection = PgConnection::connect(&database.url).await.unwrap();
-    let start = Instant::now();
-    loop {
-        let others: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
-             AND backend_type = 'client backend'",
-        )
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-        if others == 0 {
-            break;
-        }
-        assert!(start.elapsed() < DEADLINE, "sessions stay");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    sqlx::query_scalar(
-        "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'sync_outbox'",
-    )
-    .fetch_one(&mut connection)
-    .await
-    .unwrap()
 }
