@@ -1,6 +1,7 @@
 // What the extension stores: nothing is lost when all contexts write at once, ten thousand entries are no problem, and
 // whatever else lies in the storage is left alone. SYNCLINE_ROUNDS makes the races longer.
 
+import { openLockServer } from "./support/lock-server.js";
 import { add, entry, expand, expect, storage, surfaceOn, test } from "./support/extension.js";
 
 /** @typedef {import("./support/extension.js").Place} Place */
@@ -20,18 +21,66 @@ async function fourContexts(
   const places = /** @type {Place[]} */ ([await extension.open("options.html"), await extension.open("popup.html")]);
   for (const url of [`${sites.url}/strict`, `${sites.lanUrl}/plain`]) places.push(await surfaceOn(await extension.visit(url)));
   // Beside what is shown there, each opens the state a second time, as `state`.
-  for (const place of places) {
-    await place.evaluate(async () => {
-      const here = /** @type {any} */ (globalThis);
-      const { openState } = await import(here.chrome.runtime.getURL("pkg/state.js"));
-      here.state = openState();
-      await here.state.ready;
-    });
-  }
+  for (const place of places) await openedIn(place, `${extension.origin}/pkg/state.js`);
   return places;
 }
 
 const sizeOf = (/** @type {Place} */ place) => place.evaluate(() => /** @type {any} */ (globalThis).state.size);
+
+/** Opens the state in a context, as `state`, from where the package is in it. */
+const openedIn = (/** @type {Place} */ place, /** @type {string} */ module) =>
+  place.evaluate(async (module) => {
+    const here = /** @type {any} */ (globalThis);
+    const { openState } = await import(module);
+    here.state = openState();
+    await here.state.ready;
+  }, module);
+
+/** One step of a scenario, in one context; waits until the other one shows the same. */
+async function step(/** @type {Place[]} */ [here, other], /** @type {[string, ...unknown[]]} */ [operation, ...given]) {
+  await here.evaluate(([operation, given]) => /** @type {any} */ (globalThis).state[operation](...given), /** @type {const} */ ([operation, given]));
+  await expect.poll(() => shown(other)).toEqual(await shown(here));
+}
+
+/** All that a context shows. */
+const shown = (/** @type {Place} */ place) =>
+  place.evaluate(() => {
+    const { settings, entities } = /** @type {any} */ (globalThis).state.getSnapshot();
+    return { settings, entities: [...entities] };
+  });
+
+test("st_16 the same steps over the extension's storage and over a page's own end the same", async ({ extension, browser }) => {
+  const inExtension = [await extension.open("options.html"), await extension.open("popup.html")];
+  const server = await openLockServer();
+  const plain = await browser.newContext();
+  const inPages = [await plain.newPage(), await plain.newPage()];
+  for (const page of inExtension) await openedIn(page, `${extension.origin}/pkg/state.js`);
+  for (const page of inPages) {
+    await page.goto(server.url);
+    await openedIn(page, "/pkg/state.js");
+  }
+  const entity = (/** @type {boolean} */ checked) => ({ checked, timestamp: 1_730_000_000_000 });
+  const settings = { featureEnabled: false, scopeMode: "specific", scopeTargetId: "one", themeToken: "#123456" };
+  const steps = /** @type {[string, ...unknown[]][]} */ ([
+    ...["milk", "bread", "pears"].map((id) => ["put", id, entity(false)]),
+    ["put", "bread", entity(true)],
+    ["remove", "milk"],
+    ["setSettings", settings],
+    ["setLayout", "C"],
+    ["put", "figs", entity(false)],
+    ["setLayout", "A"],
+    ["remove", ["pears", "nobody"]],
+  ]);
+  for (const [number, taken] of steps.entries()) {
+    // By turns, so that every context both writes and hears.
+    for (const contexts of [inExtension, inPages]) await step(number % 2 ? [contexts[1], contexts[0]] : contexts, taken);
+  }
+  const [one, other] = [await shown(inExtension[0]), await shown(inPages[0])];
+  expect(one).toEqual(other);
+  expect(one).toEqual({ settings, entities: [["bread", entity(true)], ["figs", entity(false)]] });
+  await plain.close();
+  await server.close();
+});
 
 test("st_20 four contexts of the extension add 250 ids each at once, and all 1,000 are there", async ({ extension, sites }) => {
   test.setTimeout(240_000 + ROUNDS * 60_000);

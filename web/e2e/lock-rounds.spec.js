@@ -37,7 +37,8 @@ class Cohort {
 
   /**
    * @param {{ project: string, url: string, mechanisms: string[], server: import("./support/lock-test.js").LockServer,
-   *   context: import("@playwright/test").BrowserContext, draw: (below: number) => number }} facts
+   *   context: import("@playwright/test").BrowserContext, front: import("@playwright/test").Page,
+   *   draw: (below: number) => number }} facts
    */
   constructor(facts) {
     this.facts = facts;
@@ -89,6 +90,8 @@ class Cohort {
   async #harm(/** @type {string} */ tab, /** @type {any} */ { page }, /** @type {string} */ fault) {
     const gone = async () => {
       this.tabs.delete(tab);
+      // Closed while it is in front, it would leave its place to another tab, which may be a frozen one: that wakes it.
+      await this.facts.front.bringToFront();
       await page.close().catch(() => {});
     };
     const cdp = await page.context().newCDPSession(page);
@@ -108,8 +111,7 @@ class Cohort {
           if (!(await page.evaluate("typeof writer !== 'undefined'"))) await gone();
         };
       case "close":
-        this.tabs.delete(tab);
-        await page.close();
+        await gone();
         return async () => {};
       default:
         await page.evaluate("writer.polite = true");
@@ -122,7 +124,7 @@ test(`lk_20 lk_21 lk_24 one holder in every mix of tabs, and a follower within t
   test.setTimeout(120_000 + ROUNDS * 5_000);
   const browser = await openPlainBrowser();
   try {
-    const shared = { server, context: browser.context };
+    const shared = { server, context: browser.context, front: await browser.context.newPage() };
     const kinds = [
       { name: "files", left: Math.ceil(ROUNDS * FILES_SHARE), url: server.url, mechanisms: ["web-lock", "opfs-lock"] },
       { name: "rows", left: Math.floor(ROUNDS * (1 - FILES_SHARE)), url: server.lanUrl, mechanisms: ["idb-lock"] },

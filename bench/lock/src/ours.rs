@@ -5,11 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use syncline_core::lock::{LeaseId, Name, Ttl};
+use syncline_node::events::Bus;
+use syncline_node::lock::{Answer, Ask, Locks};
+use syncline_node::metrics::Registry;
 use syncline_store::Store;
-use syncline_store::lock::{Acquired, Locks, Request};
 use tokio::sync::Barrier;
 
 use crate::race::{Outcome, Percentiles, Race};
+
+/// Longer than any client has to wait.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Per name: who let go last, and when.
 type Last = Arc<Mutex<Option<(u32, Instant)>>>;
@@ -26,6 +31,7 @@ pub(crate) fn run(url: &str, race: Race) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(async {
         let store = Store::open(url).await?;
+        let locks = Arc::new(Locks::new(store.locks(), Bus::new(), &Registry::new()));
         let lasts: Vec<Last> = (0..race.names).map(|_| Last::default()).collect();
         let start = Arc::new(Barrier::new(race.clients as usize));
         let begun = Instant::now();
@@ -35,7 +41,7 @@ pub(crate) fn run(url: &str, race: Race) -> Result<Outcome> {
                 let name = Name::new(format!("name-{number}"))?;
                 let last = Arc::clone(&lasts[number as usize]);
                 let lasts_for = Duration::from_secs(race.seconds.into());
-                let client = Client { locks: store.locks(), client, name, last };
+                let client = Client { locks: Arc::clone(&locks), client, name, last };
                 let start = Arc::clone(&start);
                 Ok(tokio::spawn(client.race(start, lasts_for)))
             })
@@ -54,7 +60,7 @@ pub(crate) fn run(url: &str, race: Race) -> Result<Outcome> {
 }
 
 struct Client {
-    locks: Arc<dyn Locks>,
+    locks: Arc<Locks>,
     client: u32,
     name: Name,
     last: Last,
@@ -86,16 +92,11 @@ impl Client {
 
     async fn acquire(&self) -> Result<LeaseId> {
         let lease = LeaseId::from_random(rand::random());
-        // Heard from before asking, so that a release in between is not missed.
-        let mut watch = self.locks.watch(&self.name);
-        loop {
-            let request =
-                Request { name: &self.name, lease, holder: "bench", ttl: Ttl::default(), waits: true };
-            match self.locks.acquire(request).await? {
-                Acquired::Granted { .. } => return Ok(lease),
-                Acquired::Held(holding) => watch.freed(holding.left).await,
-                Acquired::Quiet { left } => bail!("nothing is granted for {left:?}"),
-            }
+        let (name, holder) = (self.name.clone(), "bench".to_owned());
+        let ask = Ask { name, lease, holder, ttl: Ttl::default(), wait: PATIENCE };
+        match self.locks.acquire(&ask).await? {
+            Answer::Granted { .. } => Ok(lease),
+            other => bail!("nothing was granted: {other:?}"),
         }
     }
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 use syncline_store::Store;
-use syncline_store::inbox::{Arrival, Entity, Inbox, Place, Recording};
+use syncline_store::inbox::{Arrival, Entity, Inbox, Place, Put, Recording};
 use syncline_store::outbox::{Outbox, Stats};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -142,14 +142,10 @@ impl Entities {
         if !kind.settings {
             return Err(Error::ReadOnly(kind.entity_type.clone()));
         }
-        let inbox = self.inbox().await?;
-        if let Some(expected) = expected
-            && let Some(entity) = inbox.entity(&kind.entity_type, id).await?
-            && entity.changed_at != expected
-        {
-            return Err(Error::Changed(entity.changed_at));
-        }
-        let entity = inbox.put(&kind.entity_type, id, payload).await?;
+        let entity = match self.inbox().await?.put(&kind.entity_type, id, payload, expected).await? {
+            Put::Done(entity) => entity,
+            Put::Changed(changed_at) => return Err(Error::Changed(changed_at)),
+        };
         let told = Told::new(name, id, payload, entity.changed_at);
         self.events.publish("entity.changed", &Changes { changes: vec![told], omitted: 0 });
         Ok(entity)

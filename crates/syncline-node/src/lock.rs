@@ -88,7 +88,8 @@ struct Happened<'a> {
 }
 
 impl Locks {
-    pub(crate) fn new(store: Arc<dyn Port>, events: Bus, registry: &Registry) -> Locks {
+    /// Those that `store` grants, with a line of this process's own for each name.
+    pub fn new(store: Arc<dyn Port>, events: Bus, registry: &Registry) -> Locks {
         Locks { store, lines: Lines::default(), events, meters: Meters::new(registry) }
     }
 

@@ -41,6 +41,15 @@ pub struct Arrival {
     pub created_at: Moment,
 }
 
+/// What became of a change made here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Put {
+    /// It is stored and in the outbox.
+    Done(Entity),
+    /// Somebody else has changed the entity, at this moment; it stays as it is.
+    Changed(Moment),
+}
+
 /// An entity as it is here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
@@ -92,8 +101,15 @@ pub trait Inbox: Send + Sync {
     -> Result<Vec<EntryResult>, Error>;
 
     /// Changes an entity here: writes it and puts the change into this store's outbox, in one transaction. The change is
-    /// newer than whatever was here.
-    async fn put(&self, entity_type: &EntityType, id: &str, payload: &str) -> Result<Entity, Error>;
+    /// newer than whatever was here. With `expected`, an entity that is here and was changed at another moment stays as
+    /// it is.
+    async fn put(
+        &self,
+        entity_type: &EntityType,
+        id: &str,
+        payload: &str,
+        expected: Option<Moment>,
+    ) -> Result<Put, Error>;
 
     /// One entity; removed ones are none.
     async fn entity(&self, entity_type: &EntityType, id: &str) -> Result<Option<Entity>, Error>;

@@ -149,6 +149,7 @@ conformance! {
         ss_10_an_older_change_never_overwrites_a_newer_one,
         ss_09_the_plain_contract_upserts_by_id_and_time,
         ss_10_what_is_edited_here_goes_into_the_outbox_and_what_arrives_does_not,
+        ss_10_of_editors_that_saw_the_same_one_changes_it,
         ss_10_a_change_of_our_own_application_is_not_overwritten_by_an_older_one,
         ss_09_entities_are_listed_last_changed_first,
         ss_09_recordings_are_kept_and_listed,

@@ -23,6 +23,7 @@ pub(crate) struct Batch<'a> {
 }
 
 /// The numbers under which a batch's entries are known, with digests of their contents; ascending.
+#[derive(Default)]
 pub(crate) struct Numbers {
     pub(crate) entries: Vec<i64>,
     pub(crate) digests: Vec<i64>,

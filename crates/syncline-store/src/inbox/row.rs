@@ -8,6 +8,11 @@ use crate::Error;
 /// id, payload, sender, changed and received in microseconds, place.
 pub(crate) type EntityRow = (String, String, String, i64, i64, i64);
 
+/// When the entity was changed, where that is not the moment that was expected.
+pub(crate) fn other(seen: Option<(i64,)>, expected: Moment) -> Option<Moment> {
+    seen.map(|(changed_us,)| Moment::from_us(changed_us)).filter(|changed_at| *changed_at != expected)
+}
+
 pub(crate) fn entity((id, payload, sender, changed_us, received_us, place): EntityRow) -> Entity {
     Entity {
         id,

@@ -3,7 +3,7 @@
 //! Rows are written in the order of their keys, so that batches that overlap wait for each other in one direction.
 //! Statements that name a table are built from checked types when the inbox is opened.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Put, Recording};
 use crate::outbox::check;
 
 /// The database's clock in microseconds since the epoch.
@@ -26,13 +26,15 @@ macro_rules! now_us {
     };
 }
 
-const NOW_US: &str = concat!("SELECT ", now_us!());
 const OWN_SENDER: &str = "SELECT sender FROM sync_outbox_sender";
-/// sender, numbers, digests. Gives the numbers that are new.
+/// sender, numbers, digests. Gives the time, and the numbers that are new.
 const NUMBER: &str = concat!(
-    "INSERT INTO inbox_entries (sender, entry, digest, received_at) SELECT $1, n.entry, n.digest, ",
+    "WITH new AS (INSERT INTO inbox_entries (sender, entry, digest, received_at) SELECT $1, n.entry, n.digest, ",
     now_ms!(),
-    " FROM unnest($2::bigint[], $3::bigint[]) AS n (entry, digest) ON CONFLICT (sender, entry) DO NOTHING RETURNING entry"
+    " FROM unnest($2::bigint[], $3::bigint[]) AS n (entry, digest) ON CONFLICT (sender, entry) DO NOTHING RETURNING entry) \
+     SELECT ",
+    now_us!(),
+    ", coalesce(array_agg(entry), '{}') FROM new"
 );
 const DIGESTS: &str = "SELECT e.entry, e.digest FROM unnest($2::bigint[]) AS n (entry), \
      LATERAL (SELECT * FROM inbox_entries AS i WHERE i.sender = $1 AND i.entry = n.entry OFFSET 0) AS e";
@@ -72,6 +74,7 @@ struct Table {
     create: Arc<str>,
     write: Arc<str>,
     same: Arc<str>,
+    seen: Arc<str>,
     put: Arc<str>,
     number: Arc<str>,
     entity: Arc<str>,
@@ -145,18 +148,16 @@ impl Inbox for PostgresInbox {
     ) -> Result<Vec<EntryResult>, Error> {
         let mut batch = Batch::new(sender, arrivals, &self.types)?;
         let mut session = Session::by_index(&self.engine).await?;
-        let now_us: i64 = session.value(self.engine.query(NOW_US)).await?;
         let name = sender.map_or("", SenderId::as_str);
-        if let Some(numbers) = batch.numbers() {
-            let given = numbers.entries.clone();
-            let number = self.engine.query(NUMBER).bind(name.to_owned()).bind(numbers.entries);
-            let new: Vec<(i64,)> = session.all(number.bind(numbers.digests)).await?;
-            if new.len() < given.len() {
-                let new: std::collections::HashSet<i64> = new.into_iter().map(|(entry,)| entry).collect();
-                let old: Vec<i64> = given.into_iter().filter(|entry| !new.contains(entry)).collect();
-                let digests = self.engine.query(DIGESTS).bind(name.to_owned()).bind(old);
-                batch.known_before(&session.all::<(i64, i64)>(digests).await?);
-            }
+        let given = batch.numbers().unwrap_or_default();
+        let number = self.engine.query(NUMBER).bind(name.to_owned());
+        let number = number.bind(given.entries.clone()).bind(given.digests);
+        let (now_us, new): (i64, Vec<i64>) = session.only(number).await?;
+        if new.len() < given.entries.len() {
+            let new: HashSet<i64> = new.into_iter().collect();
+            let old: Vec<i64> = given.entries.into_iter().filter(|entry| !new.contains(entry)).collect();
+            let digests = self.engine.query(DIGESTS).bind(name.to_owned()).bind(old);
+            batch.known_before(&session.all::<(i64, i64)>(digests).await?);
         }
         for (entity_type, rows) in batch.rows(Moment::from_us(now_us)) {
             let (written, same) = self.write(&mut session, (&entity_type, rows), name).await?;
@@ -166,7 +167,13 @@ impl Inbox for PostgresInbox {
         Ok(batch.results())
     }
 
-    async fn put(&self, entity_type: &EntityType, id: &str, payload: &str) -> Result<Entity, Error> {
+    async fn put(
+        &self,
+        entity_type: &EntityType,
+        id: &str,
+        payload: &str,
+        expected: Option<Moment>,
+    ) -> Result<Put, Error> {
         let table = self.table(entity_type)?;
         let entry = crate::outbox::NewEntry {
             entity_type: entity_type.as_str().to_owned(),
@@ -175,6 +182,15 @@ impl Inbox for PostgresInbox {
         };
         check::new_entries(std::slice::from_ref(&entry))?;
         let mut session = Session::by_index(&self.engine).await?;
+        if let Some(expected) = expected {
+            // Nobody changes it from here on; of two that add it at once neither was expected.
+            let seen = self.query(&table.seen).bind(id.to_owned());
+            let seen: Option<(i64,)> = session.first(seen).await?;
+            if let Some(changed_at) = row::other(seen, expected) {
+                session.rollback().await?;
+                return Ok(Put::Changed(changed_at));
+            }
+        }
         let sender: String = session.value(self.engine.query(OWN_SENDER)).await?;
         // The row first: who holds it has the last word and the last number.
         let put = self.query(&table.put).bind(id.to_owned()).bind(payload.to_owned()).bind(sender);
@@ -191,7 +207,7 @@ impl Inbox for PostgresInbox {
         session.execute(self.query(&table.number).bind(id.to_owned()).bind(entry)).await?;
         session.commit().await?;
         self.engine.outbox.wake();
-        Ok(entity)
+        Ok(Put::Done(entity))
     }
 
     async fn entity(&self, entity_type: &EntityType, id: &str) -> Result<Option<Entity>, Error> {
@@ -312,6 +328,8 @@ impl Table {
                  entity_{kind} AS e WHERE e.id = n.id OFFSET 0) AS t WHERE t.changed_at = n.changed_at AND t.sender = $3"
             )
             .into(),
+            seen: format!("SELECT changed_at FROM entity_{kind} WHERE id = $1 AND NOT removed FOR UPDATE")
+                .into(),
             // id, payload, our name, type.
             put: format!(
                 "INSERT INTO entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \

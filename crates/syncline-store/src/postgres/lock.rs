@@ -43,7 +43,8 @@ macro_rules! clock_token {
     };
 }
 
-/// name, lease, holder, ttl, greatest token of the clock. Gives the token, or no row where somebody else holds it.
+/// name, lease, holder, ttl, greatest token of the clock. Gives the token, or no row where somebody else holds it. Who
+/// sees that at once writes nothing: even a row that is only locked has to reach the disk.
 const GRANT: &str = concat!(
     "INSERT INTO locks (name, lease_id, holder, token, granted_at, expires_at) SELECT $1, $2, $3, greatest(",
     clock_token!(),
@@ -51,7 +52,10 @@ const GRANT: &str = concat!(
     now_ms!(),
     ", ",
     now_ms!(),
-    " + $4 FROM lock_floor ON CONFLICT (name) DO UPDATE SET token = CASE WHEN locks.lease_id = excluded.lease_id \
+    " + $4 FROM lock_floor WHERE NOT EXISTS (SELECT 1 FROM locks WHERE name = $1 AND lease_id <> $2 \
+     AND expires_at > ",
+    now_ms!(),
+    ") ON CONFLICT (name) DO UPDATE SET token = CASE WHEN locks.lease_id = excluded.lease_id \
      AND locks.expires_at > ",
     now_ms!(),
     " THEN locks.token ELSE greatest(locks.token + 1, excluded.token) END, granted_at = CASE WHEN \
@@ -63,16 +67,25 @@ const GRANT: &str = concat!(
     now_ms!(),
     " OR locks.lease_id = excluded.lease_id RETURNING token"
 );
-/// Says that somebody waits, and reads the lock. The longest lease there is bounds what the row may claim.
+/// name, how long a mark lasts, longest lease. Says that somebody waits, unless that was said a moment ago, and reads
+/// the lock. The longest lease there is bounds what the row may claim.
 const WANT: &str = concat!(
-    "UPDATE locks SET wanted_until = ",
+    "WITH marked AS (UPDATE locks SET wanted_until = ",
     now_ms!(),
     " + $2, expires_at = least(expires_at, ",
     now_ms!(),
-    " + $3) WHERE name = $1 RETURNING name, holder, token, ",
+    " + $3) WHERE name = $1 AND (wanted_until < ",
+    now_ms!(),
+    " + $2 / 2 OR greatest(wanted_until - $2, expires_at - $3) > ",
+    now_ms!(),
+    ") RETURNING name, holder, token, granted_at, expires_at), \
+     seen AS (SELECT * FROM marked UNION ALL SELECT name, holder, token, granted_at, expires_at FROM locks \
+     WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM marked)) \
+     SELECT name, holder, token, ",
     now_ms!(),
     " - granted_at, expires_at - ",
-    now_ms!()
+    now_ms!(),
+    " FROM seen"
 );
 const LOOK: &str = concat!(
     "SELECT name, holder, token, ",

@@ -87,7 +87,6 @@ impl Outbox for PostgresOutbox {
         let claim = ClaimId(i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1));
         for _ in 0..ROUNDS_MAX {
             let mut session = Session::by_index_unsynced(&self.engine).await?;
-            session.execute(self.engine.query(BRING_BACK)).await?;
             let take = self
                 .engine
                 .query(CLAIM)
@@ -107,6 +106,9 @@ impl Outbox for PostgresOutbox {
                 true => Some(Duration::ZERO),
                 false => self.next_look(&mut session, kind, idle).await?,
             };
+            if look_in == Some(Duration::ZERO) {
+                session.execute(self.engine.query(BRING_BACK)).await?;
+            }
             session.commit().await?;
             if !idle || look_in != Some(Duration::ZERO) {
                 return Ok(Claimed { claim, entries: found.ours, look_in });
@@ -221,7 +223,7 @@ impl PostgresOutbox {
         let next_ms: Option<i64> =
             session.value(self.engine.query(NEXT_LOOK).bind(i32::from(kind == Kind::File))).await?;
         // A millisecond more, so that it is due by then.
-        Ok(next_ms.map(|ms| row::duration(ms.max(0) + 1)))
+        Ok(next_ms.map(|ms| if ms <= 0 { Duration::ZERO } else { row::duration(ms + 1) }))
     }
 
     fn orphans_are_due(&self) -> bool {

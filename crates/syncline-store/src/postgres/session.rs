@@ -118,8 +118,17 @@ impl Session {
     where
         (T,): for<'r> FromRow<'r, PgRow>,
     {
-        let first: Option<(T,)> = self.first(statement).await?;
-        first.map(|(value,)| value).ok_or_else(|| self.engine.failed()(sqlx::Error::RowNotFound))
+        let (value,) = self.only(statement).await?;
+        Ok(value)
+    }
+
+    /// Runs a statement that gives one row.
+    pub(crate) async fn only<T>(&mut self, statement: Statement) -> Result<T, Error>
+    where
+        T: for<'r> FromRow<'r, PgRow>,
+    {
+        let first = self.first(statement).await?;
+        first.ok_or_else(|| self.engine.failed()(sqlx::Error::RowNotFound))
     }
 
     /// Runs commands without arguments, several at once if need be.

@@ -15,7 +15,7 @@ use super::outbox::sql::microseconds;
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Recording};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Put, Recording};
 use crate::outbox::check;
 
 const OWN_SENDER: &str = "SELECT sender FROM sync_outbox_sender";
@@ -57,6 +57,7 @@ struct Table {
     write: Arc<str>,
     same: Arc<str>,
     newest: Arc<str>,
+    seen: Arc<str>,
     put: Arc<str>,
     entity: Arc<str>,
     list: Arc<str>,
@@ -111,7 +112,13 @@ impl Inbox for SqliteInbox {
         applied.await
     }
 
-    async fn put(&self, entity_type: &EntityType, id: &str, payload: &str) -> Result<Entity, Error> {
+    async fn put(
+        &self,
+        entity_type: &EntityType,
+        id: &str,
+        payload: &str,
+        expected: Option<Moment>,
+    ) -> Result<Put, Error> {
         self.table(entity_type)?;
         let entry = crate::outbox::NewEntry {
             entity_type: entity_type.as_str().to_owned(),
@@ -121,13 +128,22 @@ impl Inbox for SqliteInbox {
         check::new_entries(std::slice::from_ref(&entry))?;
         let (tables, clock) = (Arc::clone(&self.tables), self.engine.clock().clone());
         let put = self.engine.write(move |connection| {
-            Box::pin(
-                async move { put(connection, &tables[&entry.entity_type], &entry, clock.wall_ms()).await },
-            )
+            Box::pin(async move {
+                let table = &tables[&entry.entity_type];
+                if let Some(expected) = expected {
+                    let seen = query(&table.seen).bind(entry.entity_id.clone());
+                    if let Some(changed_at) =
+                        row::other(seen.fetch_optional(&mut *connection).await?, expected)
+                    {
+                        return Ok(Put::Changed(changed_at));
+                    }
+                }
+                put(connection, table, &entry, clock.wall_ms()).await.map(Put::Done)
+            })
         });
-        let entity = put.await?;
+        let put = put.await?;
         self.engine.outbox.wake();
-        Ok(entity)
+        Ok(put)
     }
 
     async fn entity(&self, entity_type: &EntityType, id: &str) -> Result<Option<Entity>, Error> {
@@ -332,6 +348,7 @@ impl Table {
                 own("$1")
             )
             .into(),
+            seen: format!("SELECT changed_at FROM entity_{kind} WHERE id = $1 AND payload <> 'null'").into(),
             // id, payload, our name, number, changed, received, place.
             put: format!(
                 "INSERT INTO entity_{kind} (id, payload, sender, entry, changed_at, received_at, place) \

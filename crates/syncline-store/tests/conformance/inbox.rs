@@ -4,7 +4,7 @@ use futures::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
-use syncline_store::inbox::{Arrival, BATCH_MAX, Inbox, LIST_MAX, Recording};
+use syncline_store::inbox::{Arrival, BATCH_MAX, Inbox, LIST_MAX, Put, Recording};
 
 use super::fixture::Fixture;
 use super::outbox::entry;
@@ -129,7 +129,9 @@ pub(crate) async fn ss_10_what_is_edited_here_goes_into_the_outbox_and_what_arri
     assert!(outbox.fetch_pending(10).await.unwrap().is_empty(), "no echo");
 
     // What is edited here is newer than what was here, though the other clock is ahead.
-    let edited = inbox.put(&kind("routing_rule"), "r", r#"{"to":"desk"}"#).await.unwrap();
+    let rule = kind("routing_rule");
+    let put = inbox.put(&rule, "r", r#"{"to":"desk"}"#, None).await.unwrap();
+    let Put::Done(edited) = put else { panic!("{put:?}") };
     assert!(edited.changed_at.as_us() > future_us);
     assert_eq!(edited.sender.as_ref(), Some(&outbox.sender().await.unwrap()));
     let pending = outbox.fetch_pending(10).await.unwrap();
@@ -137,10 +139,27 @@ pub(crate) async fn ss_10_what_is_edited_here_goes_into_the_outbox_and_what_arri
     assert_eq!((pending[0].entity_id.as_str(), pending[0].created_at), ("r", edited.changed_at));
     assert_eq!(pending[0].payload.replace(' ', ""), r#"{"to":"desk"}"#);
     assert_eq!(inbox.apply(Some(&box_), &[arrival(2, "r", "2", future_us)]).await.unwrap(), [Stale]);
-    let again = inbox.put(&kind("routing_rule"), "r", "4").await.unwrap();
+    let put = inbox.put(&rule, "r", "4", Some(edited.changed_at)).await.unwrap();
+    let Put::Done(again) = put else { panic!("{put:?}") };
     assert!(again.changed_at > edited.changed_at);
-    assert!(inbox.put(&kind("nothing"), "r", "4").await.is_err());
-    assert!(inbox.put(&kind("routing_rule"), "r", "{").await.is_err());
+    assert!(inbox.put(&kind("nothing"), "r", "4", None).await.is_err());
+    assert!(inbox.put(&rule, "r", "{", None).await.is_err());
+}
+
+pub(crate) async fn ss_10_of_editors_that_saw_the_same_one_changes_it(fixture: &Fixture) {
+    let (inbox, outbox) = (open(fixture).await, fixture.store.outbox());
+    let rule = kind("routing_rule");
+    let put = inbox.put(&rule, "r", "0", None).await.unwrap();
+    let Put::Done(seen) = put else { panic!("{put:?}") };
+    let payloads: Vec<String> = (1..=8).map(|editor| editor.to_string()).collect();
+    let edits = payloads.iter().map(|payload| inbox.put(&rule, "r", payload, Some(seen.changed_at)));
+    let outcomes = join_all(edits).await;
+    let done: Vec<_> = outcomes.iter().filter(|put| matches!(put, Ok(Put::Done(_)))).collect();
+    let [Ok(Put::Done(done))] = done[..] else { panic!("{outcomes:?}") };
+    let refused = outcomes.iter().filter(|put| **put == Ok(Put::Changed(done.changed_at))).count();
+    assert_eq!(refused, 7, "and each hears when it was changed: {outcomes:?}");
+    assert_eq!(inbox.entity(&rule, "r").await.unwrap().unwrap().payload, done.payload);
+    assert_eq!(outbox.fetch_pending(10).await.unwrap().len(), 2, "a change that was refused goes nowhere");
 }
 
 pub(crate) async fn ss_10_a_change_of_our_own_application_is_not_overwritten_by_an_older_one(

@@ -50,6 +50,7 @@ pub(super) const FREE_ORPHANS: &str = concat!(
     is_pending!("b."),
     ") LIMIT 1000 FOR UPDATE SKIP LOCKED)"
 );
+/// Puts what is due into the line again.
 pub(super) const BRING_BACK: &str = concat!(
     "UPDATE sync_outbox SET due_at = NULL WHERE id IN (SELECT id FROM sync_outbox WHERE due_at <= (SELECT ",
     now_ms!(),

@@ -5,6 +5,7 @@
 //! looks a few times at growing distances until the version has changed, and looks once in a while in any case. Where
 //! there is no inotify, it looks every few milliseconds.
 
+use std::iter::repeat_n;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,8 +19,6 @@ use crate::outbox::wakes::Wakes;
 
 /// How often it looks although nothing was written.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long after a write the commit may still come, on a slow disk: the pauses between looks, in milliseconds.
-const PAUSES_MS: [u64; 16] = [0, 0, 1, 1, 1, 1, 2, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// How long it rests after it could not look.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -48,11 +47,11 @@ async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<W
     wake();
     while !readers.is_closed() {
         let written = timeout(LOOK_EVERY, log.written()).await;
-        let pauses = if written.is_ok() { &PAUSES_MS[..] } else { &PAUSES_MS[..1] };
-        for pause_ms in pauses {
+        let looks = if written.is_ok() { usize::MAX } else { 1 };
+        for pause_ms in pauses_ms().take(looks) {
             match pause_ms {
                 0 => tokio::task::yield_now().await,
-                ms => sleep(Duration::from_millis(*ms)).await,
+                ms => sleep(Duration::from_millis(ms)).await,
             }
             let now = data_version(&mut connection).await?;
             if now != version {
@@ -63,6 +62,12 @@ async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<W
         }
     }
     connection.close().await
+}
+
+/// The pauses between looks, for as long as the commit may still come after a write. On a fast disk a sync takes less
+/// than a millisecond, so the first looks follow each other at once; on a slow one it may take a second.
+fn pauses_ms() -> impl Iterator<Item = u64> {
+    repeat_n(0, 24).chain(repeat_n(1, 4)).chain((0..10).map(|doubled| 1 << doubled))
 }
 
 /// A number that changes when another connection has committed.
