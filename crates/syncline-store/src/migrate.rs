@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     step!(5, "lock", "0005_lock.sql"),
     step!(6, "outbox", "0006_outbox.sql"),
     step!(7, "state", "0007_state.sql"),
+    step!(8, "outbox order", "0008_outbox_order.sql"),
 ];
 
 /// The version this program brings a schema to.

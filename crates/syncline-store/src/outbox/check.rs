@@ -91,6 +91,24 @@ pub(crate) struct Sentence {
     pub(crate) reason: Option<String>,
 }
 
+/// What becomes of an entry, roughly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Done,
+    Failed,
+    GivenBack,
+}
+
+impl Sentence {
+    pub(crate) fn fate(&self) -> Fate {
+        match self.verdict {
+            DONE => Fate::Done,
+            GIVE_BACK => Fate::GivenBack,
+            _ => Fate::Failed,
+        }
+    }
+}
+
 /// The numbers of [`Sentence::verdict`], as the statements know them.
 const DONE: i16 = 0;
 const RETRY: i16 = 1;

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 
+use super::outbox::sql::{by_entity, number};
 use super::session::Statement;
 use super::{Engine, Session, now_ms};
 use crate::Error;
@@ -288,8 +289,10 @@ impl Table {
         let own = |which: &str| {
             format!(
                 "(SELECT (extract(epoch FROM o.created_at) * 1000000)::bigint FROM sync_outbox AS o \
-                 WHERE o.entity_type = '{kind}' AND o.entity_id::text = n.id AND {which} \
-                 ORDER BY o.entity_type DESC, o.entity_id::text DESC, o.id DESC LIMIT 1)"
+                 WHERE o.entity_type = '{kind}' AND o.entity_id::text = n.id AND {which} AND {by_entity} \
+                 ORDER BY o.entity_type DESC, o.entity_id::text DESC, {number} DESC LIMIT 1)",
+                by_entity = by_entity!("o."),
+                number = number!("o.")
             )
         };
         let own = format!(

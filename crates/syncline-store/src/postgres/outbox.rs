@@ -10,7 +10,7 @@
 
 mod admin;
 mod hear;
-mod sql;
+pub(super) mod sql;
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use self::sql::*;
 use super::{Engine, Session};
 use crate::Error;
+use crate::outbox::check::{Fate, Sentence};
 use crate::outbox::row::{self, EntryRow, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
 use crate::outbox::{
     CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, Settings, Stats,
@@ -123,16 +124,22 @@ impl Outbox for PostgresOutbox {
             return Ok(Vec::new());
         }
         let mut session = Session::by_index_unsynced(&self.engine).await?;
-        let settle = self
-            .engine
-            .query(SETTLE)
-            .bind(claim.0)
-            .bind(column(&sentences, |sentence| sentence.id))
-            .bind(column(&sentences, |sentence| sentence.verdict))
-            .bind(column(&sentences, |sentence| sentence.after_ms))
-            .bind(column(&sentences, |sentence| sentence.reason.clone()));
-        let settled: Vec<(i64,)> = session.all(settle).await?;
-        let settled: Vec<i64> = settled.into_iter().map(|(id,)| id).collect();
+        let mut settled: Vec<i64> = Vec::new();
+        for (sql, fate) in [(DONE, Fate::Done), (FAILED, Fate::Failed), (GIVEN_BACK, Fate::GivenBack)] {
+            let these: Vec<&Sentence> = sentences.iter().filter(|sentence| sentence.fate() == fate).collect();
+            if these.is_empty() {
+                continue;
+            }
+            let ids: Vec<i64> = these.iter().map(|sentence| sentence.id).collect();
+            let mut settle = self.engine.query(sql).bind(claim.0).bind(ids);
+            if fate == Fate::Failed {
+                let delays: Vec<Option<i64>> = these.iter().map(|sentence| sentence.after_ms).collect();
+                let reasons: Vec<Option<String>> =
+                    these.iter().map(|sentence| sentence.reason.clone()).collect();
+                settle = settle.bind(delays).bind(reasons);
+            }
+            settled.extend(session.all::<(i64,)>(settle).await?.into_iter().map(|(id,)| id));
+        }
         let ended = check::ended(&sentences, &settled);
         let freed = session.execute(self.engine.query(FREE).bind(ended)).await?;
         session.commit().await?;
@@ -250,8 +257,4 @@ fn as_json(entries: &[NewEntry]) -> String {
         format!(r#"{{"entity_type":{entity_type},"entity_id":{entity_id},"payload":{}}}"#, entry.payload)
     };
     format!("[{}]", entries.iter().map(one).collect::<Vec<_>>().join(","))
-}
-
-fn column<R, C>(rows: &[R], of: impl Fn(&R) -> C) -> Vec<C> {
-    rows.iter().map(of).collect()
 }

@@ -6,10 +6,11 @@ use std::env;
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use syncline_core::outbox::Verdict;
+use syncline_core::outbox::{EntityType, SenderId, Verdict};
 use syncline_sim::postgres::{self, Database};
 use syncline_store::Store;
-use syncline_store::outbox::{Kind, List};
+use syncline_store::inbox::Arrival;
+use syncline_store::outbox::{Entry, Kind, List};
 use tokio::task::block_in_place;
 
 use crate::rows_read;
@@ -32,6 +33,60 @@ async fn ss_22_on_postgres_every_operation_reads_as_few_rows_of_a_large_outbox_a
     println!("rows read with 1000 entries: {}, with {large} entries: {}", read[0], read[1]);
     assert!(read[0] > 50, "nothing was counted");
     assert!(read[1] <= READ_MAX && read[1] <= read[0] + 100, "{read:?}");
+}
+
+/// The server plans by what the table was like when it last counted. What arrives in a burst after that, or was processed
+/// since, must not be gone through from its beginning for every entry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_22_on_postgres_a_burst_reads_few_rows_whatever_the_server_believes_of_the_table() {
+    const BURST: usize = 1_000;
+    // Everything processed when it was counted; or nothing, and processed since.
+    for (counted, since) in [("now()", "processed_at"), ("NULL", "now()")] {
+        let database = block_in_place(postgres::database);
+        Store::open(&database.url).await.unwrap().close().await;
+        let mut connection = PgConnection::connect(&database.url).await.unwrap();
+        for sql in [
+            format!(
+                "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) \
+                 SELECT 'call_log', 'old-' || n, '{{}}', {counted} FROM generate_series(1, 20000) AS n"
+            ),
+            "VACUUM ANALYZE sync_outbox".to_owned(),
+            format!("UPDATE sync_outbox SET processed_at = {since}"),
+            format!(
+                "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
+                 SELECT 'call_log', 'new-' || n, '{{}}' FROM generate_series(1, {BURST}) AS n"
+            ),
+        ] {
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        }
+        connection.close().await.unwrap();
+
+        let before = rows_read(&database, "sync_outbox").await;
+        let store = Store::open(&database.url).await.unwrap();
+        let types = [EntityType::new("call_log").unwrap()];
+        let (outbox, inbox) = (store.outbox(), store.inbox(&types).await.unwrap());
+        let claimed = outbox.claim("w", Kind::Change, BURST, LEASE).await.unwrap();
+        assert_eq!(claimed.entries.len(), BURST);
+        let verdicts: Vec<_> = claimed.entries.iter().map(|entry| (entry.id, Verdict::Done)).collect();
+        outbox.settle(claimed.claim, &verdicts).await.unwrap();
+        let arrivals: Vec<Arrival> = claimed.entries.iter().map(arrival).collect();
+        inbox.apply(Some(&SenderId::new("box").unwrap()), &arrivals).await.unwrap();
+        outbox.cleanup(Duration::from_secs(3_600), 10).await.unwrap();
+        store.close().await;
+        let read = rows_read(&database, "sync_outbox").await - before;
+        println!("rows read for a burst of {BURST}, processed_at {counted} when counted: {read}");
+        assert!(read > BURST as i64 && read <= 10 * BURST as i64, "{read}");
+    }
+}
+
+fn arrival(entry: &Entry) -> Arrival {
+    Arrival {
+        entry: Some(entry.id),
+        entity_type: "call_log".to_owned(),
+        entity_id: entry.entity_id.clone(),
+        payload: entry.payload.clone(),
+        created_at: entry.created_at,
+    }
 }
 
 /// Half of them processed, the rest waiting, many of one entity and most of others.

@@ -18,6 +18,27 @@ macro_rules! is_pending {
         concat!("(CASE WHEN ", pending!($o), " THEN 1 ELSE 0 END) = 1")
     };
 }
+/// Always true, and how the indexes of all that is pending and all that is processed are asked for.
+macro_rules! by_order {
+    ($o:literal) => {
+        concat!("(CASE WHEN ", $o, "attempts < 0 THEN 1 ELSE 0 END) = 0")
+    };
+}
+/// The same for the indexes by entity.
+macro_rules! by_entity {
+    ($o:literal) => {
+        concat!("(CASE WHEN ", $o, "attempts < 0 THEN 2 ELSE 0 END) = 0")
+    };
+}
+pub(in crate::postgres) use by_entity;
+/// The id as those indexes have it. In the order of the id alone the server would go through the whole table, if it
+/// believes that what it looks for is to be found soon.
+macro_rules! number {
+    ($o:literal) => {
+        concat!("(", $o, "id::bigint + 0)")
+    };
+}
+pub(in crate::postgres) use number;
 /// The columns of an entry.
 macro_rules! entry {
     () => {
@@ -30,13 +51,16 @@ pub(super) const SENDER: &str = "SELECT sender FROM sync_outbox_sender";
 pub(super) const INSERT: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
      SELECT entity_type, entity_id, coalesce(payload, 'null') FROM json_populate_recordset(NULL::sync_outbox, $1::text::json) \
      RETURNING id::bigint";
-/// That attempts are not less than none is how the index of all pending entries is asked for.
 pub(super) const PENDING: &str = concat!(
     "SELECT ",
     entry!(),
-    " FROM sync_outbox AS o WHERE (CASE WHEN o.attempts < 0 THEN 1 ELSE 0 END) = 0 AND ",
+    " FROM sync_outbox AS o WHERE ",
+    by_order!("o."),
+    " AND ",
     pending!("o."),
-    " ORDER BY o.id LIMIT $1"
+    " ORDER BY ",
+    number!("o."),
+    " LIMIT $1"
 );
 pub(super) const MARK: &str = "UPDATE sync_outbox SET processed_at = coalesce($2::text::timestamptz, clock_timestamp()), \
      due_at = NULL, behind = NULL, claim = NULL, leased_until = NULL, dead_at = NULL \
@@ -69,13 +93,21 @@ pub(super) const CLAIM: &str = concat!(
     in_line!("o."),
     " AND (CASE WHEN o.entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
     now_ms!(),
-    ")) ORDER BY o.id LIMIT $2 FOR UPDATE SKIP LOCKED), \
+    ")) ORDER BY ",
+    number!("o."),
+    " LIMIT $2 FOR UPDATE SKIP LOCKED), \
      looked AS (SELECT line.*, before.id AS before_id, \
      lag(line.id) OVER (PARTITION BY line.entity_type, line.entity_id ORDER BY line.id) AS mine \
      FROM line LEFT JOIN LATERAL (SELECT e.id::bigint AS id FROM sync_outbox AS e \
-     WHERE e.entity_type = line.entity_type AND e.entity_id::text = line.entity_id AND e.id < line.id AND ",
+     WHERE e.entity_type = line.entity_type AND e.entity_id::text = line.entity_id AND ",
+    number!("e."),
+    " < line.id AND ",
+    by_entity!("e."),
+    " AND ",
     pending!("e."),
-    " ORDER BY e.entity_type DESC, e.entity_id::text DESC, e.id DESC LIMIT 1) AS before ON true), \
+    " ORDER BY e.entity_type DESC, e.entity_id::text DESC, ",
+    number!("e."),
+    " DESC LIMIT 1) AS before ON true), \
      judged AS (SELECT id, entity_type, entity_id, payload, created_us, attempts, \
      max(CASE WHEN before_id IS DISTINCT FROM mine THEN before_id END) \
      OVER (PARTITION BY entity_type, entity_id ORDER BY id ROWS UNBOUNDED PRECEDING) AS blocker, \
@@ -99,25 +131,30 @@ pub(super) const NEXT_LOOK: &str = concat!(
     "SELECT least((SELECT min(due_at) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 ORDER BY id LIMIT 10000) AS leases)) - ",
+    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 ORDER BY ",
+    number!(""),
+    " LIMIT 10000) AS leases)) - ",
     now_ms!()
 );
 
-/// claim, ids, verdicts, delays, reasons. What has a claim is pending.
-pub(super) const SETTLE: &str = concat!(
-    "WITH settled AS (UPDATE sync_outbox AS o SET \
-     processed_at = CASE WHEN g.verdict = 0 THEN clock_timestamp() ELSE o.processed_at END, \
-     attempts = o.attempts + CASE WHEN g.verdict IN (1, 2) THEN 1 ELSE 0 END, \
-     due_at = CASE WHEN g.verdict = 1 THEN ",
+/// claim, ids. What has a claim is pending. Found by their ids alone: a join would go wrong where the server believes that
+/// hardly anything is claimed.
+pub(super) const DONE: &str = "WITH settled AS (UPDATE sync_outbox SET processed_at = clock_timestamp(), due_at = NULL, \
+     claim = NULL, leased_until = NULL WHERE id = ANY($2) AND claim = $1 RETURNING id::bigint AS id), \
+     counted AS (UPDATE sync_outbox_sender SET delivered = delivered + (SELECT count(*) FROM settled)) \
+     SELECT id FROM settled";
+/// claim, ids, delays, reasons, in one order. Without a delay it is dead.
+pub(super) const FAILED: &str = concat!(
+    "UPDATE sync_outbox SET attempts = attempts + 1, due_at = ",
     now_ms!(),
-    " + g.after_ms END, dead_at = CASE WHEN g.verdict = 2 THEN ",
+    " + ($3::bigint[])[array_position($2, id::bigint)], \
+     dead_at = CASE WHEN ($3::bigint[])[array_position($2, id::bigint)] IS NULL THEN ",
     now_ms!(),
-    " END, last_error = coalesce(g.reason, o.last_error), claim = NULL, leased_until = NULL \
-     FROM unnest($2::bigint[], $3::smallint[], $4::bigint[], $5::text[]) AS g (id, verdict, after_ms, reason) \
-     WHERE o.id = g.id AND o.claim = $1 RETURNING o.id::bigint AS id, g.verdict), \
-     counted AS (UPDATE sync_outbox_sender SET delivered = delivered + (SELECT count(*) FROM settled WHERE verdict = 0)) \
-     SELECT id FROM settled"
+    " END, last_error = ($4::text[])[array_position($2, id::bigint)], claim = NULL, leased_until = NULL \
+     WHERE id = ANY($2) AND claim = $1 RETURNING id::bigint"
 );
+pub(super) const GIVEN_BACK: &str = "UPDATE sync_outbox SET claim = NULL, leased_until = NULL \
+     WHERE id = ANY($2) AND claim = $1 RETURNING id::bigint";
 pub(super) const RENEW: &str = concat!(
     "UPDATE sync_outbox SET leased_until = ",
     now_ms!(),
@@ -125,27 +162,39 @@ pub(super) const RENEW: &str = concat!(
 );
 
 pub(super) const STATS: &str = concat!(
-    "SELECT (SELECT count(*) FROM sync_outbox WHERE (CASE WHEN attempts < 0 THEN 1 ELSE 0 END) = 0 AND ",
+    "SELECT (SELECT count(*) FROM sync_outbox WHERE ",
+    by_order!(""),
+    " AND ",
     pending!(""),
     "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 0 ORDER BY id LIMIT 10000) AS changes WHERE leased_until > ",
+    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 0 ORDER BY ",
+    number!(""),
+    " LIMIT 10000) AS changes WHERE leased_until > ",
     now_ms!(),
     ") + (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 1 ORDER BY id LIMIT 10000) AS files WHERE leased_until > ",
+    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 1 ORDER BY ",
+    number!(""),
+    " LIMIT 10000) AS files WHERE leased_until > ",
     now_ms!(),
     "), (SELECT count(*) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE behind IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE dead_at IS NOT NULL), \
-     (SELECT (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint FROM sync_outbox WHERE (CASE WHEN attempts < 0 THEN 1 ELSE 0 END) = 0 AND ",
+     (SELECT (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint FROM sync_outbox WHERE ",
+    by_order!(""),
+    " AND ",
     pending!(""),
-    " ORDER BY id LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
-     (SELECT count(*) FROM sync_outbox WHERE processed_at > now() - interval '1 minute')"
+    " ORDER BY ",
+    number!(""),
+    " LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
+     (SELECT count(*) FROM sync_outbox WHERE processed_at > now() - interval '1 minute' AND ",
+    by_order!(""),
+    ")"
 );
 
 macro_rules! detail {
-    ($rest:literal) => {
+    ($($rest:expr),+) => {
         concat!(
             "SELECT o.id::bigint, o.entity_type, o.entity_id::text, \
              octet_length(coalesce(o.payload::text, 'null'))::bigint, \
@@ -154,21 +203,32 @@ macro_rules! detail {
             ", o.behind, o.leased_until - ",
             now_ms!(),
             ", o.claimed_by, o.last_error, (extract(epoch FROM o.processed_at) * 1000000)::bigint, o.dead_at",
-            $rest
+            $($rest),+
         )
     };
 }
 pub(super) const LIST_PENDING: &str = detail!(
-    " FROM sync_outbox AS o WHERE (CASE WHEN o.attempts < 0 THEN 1 ELSE 0 END) = 0 AND o.processed_at IS NULL AND o.dead_at IS NULL AND o.id > $1 \
-     ORDER BY o.id LIMIT $2"
+    " FROM sync_outbox AS o WHERE ",
+    by_order!("o."),
+    " AND ",
+    pending!("o."),
+    " AND ",
+    number!("o."),
+    " > $1 ORDER BY ",
+    number!("o."),
+    " LIMIT $2"
 );
 pub(super) const LIST_DEAD: &str =
     detail!(" FROM sync_outbox AS o WHERE o.dead_at IS NOT NULL AND o.id > $1 ORDER BY o.id LIMIT $2");
 pub(super) const LIST_PROCESSED: &str = detail!(
-    " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL ORDER BY o.processed_at DESC, o.id DESC LIMIT $1"
+    " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND ",
+    by_order!("o."),
+    " ORDER BY o.processed_at DESC, o.id DESC LIMIT $1"
 );
 pub(super) const LIST_PROCESSED_AFTER: &str = detail!(
-    " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND (o.processed_at, o.id) < \
+    " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND ",
+    by_order!("o."),
+    " AND (o.processed_at, o.id) < \
      (SELECT a.processed_at, a.id FROM sync_outbox AS a WHERE a.id = $1) ORDER BY o.processed_at DESC, o.id DESC LIMIT $2"
 );
 pub(super) const DETAIL: &str = detail!(" FROM sync_outbox AS o WHERE o.id = $1");
@@ -181,10 +241,13 @@ pub(super) const RETRY_DEAD: &str = "UPDATE sync_outbox SET attempts = 0, due_at
 pub(super) const DISCARD: &str = "DELETE FROM sync_outbox WHERE id = ANY($1) AND dead_at IS NOT NULL";
 pub(super) const DISCARD_DEAD: &str = "DELETE FROM sync_outbox WHERE id IN \
      (SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)";
-pub(super) const CLEANUP: &str = "WITH gone AS (DELETE FROM sync_outbox WHERE id IN (SELECT id FROM sync_outbox \
-     WHERE processed_at < now() - $1 * interval '1 millisecond' ORDER BY processed_at, id LIMIT $2 \
-     FOR UPDATE SKIP LOCKED) RETURNING id::bigint AS id), \
-     receipts AS (DELETE FROM sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone";
+pub(super) const CLEANUP: &str = concat!(
+    "WITH gone AS (DELETE FROM sync_outbox WHERE id IN (SELECT id FROM sync_outbox \
+     WHERE processed_at < now() - $1 * interval '1 millisecond' AND ",
+    by_order!(""),
+    " ORDER BY processed_at, id LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id::bigint AS id), \
+     receipts AS (DELETE FROM sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone"
+);
 
 pub(super) const RECEIPT: &str =
     "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts WHERE entry_id = $1";

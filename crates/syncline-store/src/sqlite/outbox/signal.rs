@@ -46,28 +46,35 @@ async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<W
     let wake = || wakes.upgrade().map(|wakes| wakes.wake());
     wake();
     while !readers.is_closed() {
-        let written = timeout(LOOK_EVERY, log.written()).await;
-        let looks = if written.is_ok() { usize::MAX } else { 1 };
-        for pause_ms in pauses_ms().take(looks) {
-            match pause_ms {
-                0 => tokio::task::yield_now().await,
-                ms => sleep(Duration::from_millis(ms)).await,
-            }
+        // Nothing written: one look all the same.
+        let mut pauses = match timeout(LOOK_EVERY, log.written()).await {
+            Ok(()) => pauses(),
+            Err(_) => Pauses::default(),
+        };
+        loop {
             let now = data_version(&mut connection).await?;
             if now != version {
                 version = now;
                 wake();
                 break;
             }
+            let Some(pause) = pauses.next() else { break };
+            // What is written meanwhile may be another commit, which need not wait for the longer pauses of this one.
+            if timeout(pause, log.written()).await.is_ok() {
+                pauses = self::pauses();
+            }
         }
     }
     connection.close().await
 }
 
+type Pauses = std::vec::IntoIter<Duration>;
+
 /// The pauses between looks, for as long as the commit may still come after a write. On a fast disk a sync takes less
 /// than a millisecond, so the first looks follow each other at once; on a slow one it may take a second.
-fn pauses_ms() -> impl Iterator<Item = u64> {
-    repeat_n(0, 24).chain(repeat_n(1, 4)).chain((0..10).map(|doubled| 1 << doubled))
+fn pauses() -> Pauses {
+    let doubled = (0..10).map(|times| Duration::from_millis(1 << times));
+    repeat_n(Duration::ZERO, 64).chain(doubled).collect::<Vec<_>>().into_iter()
 }
 
 /// A number that changes when another connection has committed.

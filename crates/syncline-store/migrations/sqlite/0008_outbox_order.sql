@@ -1,0 +1,1 @@
+-- Statements name their index here, so that there is nothing to change.
