@@ -27,7 +27,7 @@ const HEADERS = /** @type {Record<string, Record<string, string>>} */ ({
 // A browser of its own for each test takes its time on a machine that does other things as well.
 const TIMEOUT_MS = 240_000;
 
-/** @type {import("@playwright/test").TestType<{ extension: Extension, sites: Sites }, {}>} */
+/** @type {import("@playwright/test").TestType<{ extension: Extension, sites: Sites }, import("@playwright/test").PlaywrightWorkerArgs>} */
 export const test = base.extend({
   extension: async ({}, use, testInfo) => {
     testInfo.setTimeout(TIMEOUT_MS);
