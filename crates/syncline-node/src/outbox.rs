@@ -125,6 +125,7 @@ impl Worker {
             meters,
             outbox,
             full: tokio::sync::Notify::new(),
+            drained: CancellationToken::new(),
         });
         // Before anything is sent: it may be switched off.
         chores::tune(&shared).await;
@@ -250,6 +251,8 @@ struct Shared {
     meters: Meters,
     /// A write found no room.
     full: tokio::sync::Notify,
+    /// A lane that drains saw that nothing is pending, of either kind.
+    drained: CancellationToken,
 }
 
 impl Shared {

@@ -27,6 +27,9 @@ const FLIGHTS_OF_FILES: usize = 2;
 /// How long flights may take to land when the worker stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
+/// How often a drain that has nothing to do looks: other workers finish what is pending without a word.
+const LOOK_AROUND: Duration = Duration::from_secs(1);
+
 /// How long a front end may be down before a drain is given up.
 const DOWN_MAX: Duration = Duration::from_secs(60);
 
@@ -75,7 +78,9 @@ impl Lane {
     pub(super) async fn live(mut self, until: Until, stop: CancellationToken) -> Option<String> {
         while !stop.is_cancelled() {
             let look = self.look().await;
-            if look.idle && self.flights.is_empty() && self.is_done(until).await {
+            if self.flights.is_empty()
+                && (self.shared.drained.is_cancelled() || look.idle && self.is_done(until).await)
+            {
                 break;
             }
             self.wait(look.again, until, &stop).await;
@@ -155,8 +160,7 @@ impl Lane {
         // A wake is no reason while the front end is to be left alone, or while all flights are out.
         let hears = Instant::now() >= self.not_before && self.flights.len() < self.flights_max();
         let again = match until {
-            // Others may finish what is pending without a word to us.
-            Until::Drained => again.min(Instant::now() + Duration::from_millis(200)),
+            Until::Drained => again.min(Instant::now() + LOOK_AROUND),
             Until::Stopped | Until::Idle => again,
         };
         tokio::select! {
@@ -164,6 +168,7 @@ impl Lane {
             Some(landed) = self.flights.join_next() => self.landed(landed),
             _ = self.wakes.changed(), if hears => {}
             _ = self.live.changed() => {}
+            () = self.shared.drained.cancelled(), if self.flights.is_empty() => {}
             () = tokio::time::sleep_until(again.into()) => {}
         }
         while let Some(landed) = self.flights.try_join_next() {
@@ -198,7 +203,11 @@ impl Lane {
             Until::Drained if self.down.as_ref().is_some_and(|(since, _)| since.elapsed() > DOWN_MAX) => true,
             Until::Drained => {
                 let stats = self.shared.asked("stats", self.shared.outbox.stats()).await;
-                stats.is_ok_and(|stats| stats.pending == 0)
+                let drained = stats.is_ok_and(|stats| stats.pending == 0);
+                if drained {
+                    self.shared.drained.cancel();
+                }
+                drained
             }
         }
     }
