@@ -1,6 +1,6 @@
 // The bench `state`: one toggle until another tab has it, start with 10,000 entities, and what a page loads.
 // Each contender is `peers/<name>.js`, bundled and minified by esbuild; README.md says what is fair about it and what is not.
-// Options: --toggles=N (200), --rounds=N (3), --entities=N (10000).
+// Options: --toggles=N (200), --rounds=N (3), --entities=N (10000), --only=pages or --only=extension.
 
 import { mkdtemp, readFile, rm, writeFile, cp, mkdir } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -16,6 +16,7 @@ const { values } = parseArgs({
     toggles: { type: "string", default: "200" },
     rounds: { type: "string", default: "3" },
     entities: { type: "string", default: "10000" },
+    only: { type: "string" },
   },
 });
 const [TOGGLES, ROUNDS, ENTITIES] = [values.toggles, values.rounds, values.entities].map(Number);
@@ -199,22 +200,24 @@ function latencies(title, figures) {
     p99_ms: median(rounds.map((times) => percentile(times, 0.99))),
   }));
   const limit = summary.find(({ name }) => name === "raw");
-  print(title, ["contender", "p50 ms", "p99 ms", "p50 to the limit"], summary.map(({ name, p50_ms, p99_ms }) =>
-    [name, p50_ms.toFixed(2), p99_ms.toFixed(2), `${(p50_ms / limit.p50_ms).toFixed(2)}x`]));
+  print(title, ["contender", "p50 ms", "p99 ms", "p50 to the limit", "p99 to the limit"], summary.map(({ name, p50_ms, p99_ms }) =>
+    [name, p50_ms.toFixed(2), p99_ms.toFixed(2), `${(p50_ms / limit.p50_ms).toFixed(2)}x`, `${(p99_ms / limit.p99_ms).toFixed(2)}x`]));
   return summary;
 }
 
 console.log(`load average before: ${loadavg()[0].toFixed(1)}`);
-const server = await serve();
-const { latency, start } = await inPages(`http://127.0.0.1:${server.address().port}/`);
-server.close();
-const extension = await inExtension();
-
 const answers = { machine: { load_average: loadavg()[0] } };
-answers.pages = latencies("One toggle until another tab has it, in pages", latency);
-answers.extension = latencies("The same in two pages of an extension", extension);
-answers.start = [...start].map(([name, rounds]) => ({ name, ms: median(rounds) }));
-print(`Start with ${ENTITIES} entities`, ["contender", "ms"], answers.start.map(({ name, ms }) => [name, ms.toFixed(0)]));
+if ((values.only ?? "pages") === "pages") {
+  const server = await serve();
+  const { latency, start } = await inPages(`http://127.0.0.1:${server.address().port}/`);
+  server.close();
+  answers.pages = latencies("One toggle until another tab has it, in pages", latency);
+  answers.start = [...start].map(([name, rounds]) => ({ name, ms: median(rounds) }));
+  print(`Start with ${ENTITIES} entities`, ["contender", "ms"], answers.start.map(({ name, ms }) => [name, ms.toFixed(0)]));
+}
+if ((values.only ?? "extension") === "extension") {
+  answers.extension = latencies("One toggle until another page of an extension has it", await inExtension());
+}
 const wasm = brotliCompressSync(WASM).length;
 answers.size = [...bundles].filter(([name]) => !["raw", "channel"].includes(name)).map(([name, bytes]) => ({
   name, brotli: brotliCompressSync(bytes).length + (name === "syncline" ? wasm : 0),
