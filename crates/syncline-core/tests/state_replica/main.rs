@@ -7,7 +7,7 @@ mod messages;
 use std::time::Duration;
 
 use syncline_core::state::names::{BATCH_MAX, QUEUE_MAX};
-use syncline_core::state::{Effect, Error, Failure, Input, Report};
+use syncline_core::state::{Effect, Error, Failure, Input, Layout, Report};
 
 use desk::{Desk, index_of, value};
 
@@ -74,6 +74,38 @@ fn st_05_the_entity_is_stored_before_the_index_and_removed_after_it() {
     desk.give(Input::Remove { op: 3, ids: vec!["a".to_owned()] });
     assert!(desk.asks.is_empty(), "removing what is not there changes nothing");
     assert!(desk.told.contains(&Effect::Resolve { op: 3 }));
+}
+
+#[test]
+fn st_11_what_was_put_before_a_removal_that_is_refused_is_stored_and_only_then_said_to_be() {
+    for removal in [Input::Reset { op: 2 }, Input::Remove { op: 2, ids: vec!["e0000".to_owned()] }] {
+        for layout in [Layout::A, Layout::B] {
+            let mut desk = Desk::filled(2);
+            desk.start();
+            desk.give(Input::SetLayout { op: 9, layout });
+            desk.settle();
+            desk.give(Input::Put { op: 1, id: "e0000".to_owned(), value: value(5) });
+            desk.give(removal.clone());
+            // An index without it never finds room; the value does.
+            while let Some(ask) = desk.asks.front() {
+                let removes = |(key, text): &(String, String)| {
+                    key == "trackedEntities:index"
+                        && !text.split_once(']').is_some_and(|(ids, _)| ids.contains("e0000"))
+                };
+                match ask {
+                    Effect::Set { entries, .. } if entries.iter().any(removes) => desk.refuse(Failure::Quota),
+                    _ => desk.serve(),
+                }
+            }
+            desk.settle();
+            let case = format!("{removal:?}, {layout:?}: {:?}", desk.told);
+            assert!(desk.told.contains(&Effect::Reject { op: 2, error: Error::Quota }), "{case}");
+            assert!(desk.told.contains(&Effect::Resolve { op: 1 }), "{case}");
+            assert_eq!(desk.view["e0000"], "{\"n\":5}", "{case}");
+            let stored = desk.storage.values().filter(|text| text.contains("\"n\":5")).count();
+            assert_eq!(stored, 1, "{case}");
+        }
+    }
 }
 
 #[test]

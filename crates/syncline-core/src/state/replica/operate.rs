@@ -166,10 +166,18 @@ impl Replica {
         Ok((keys, Undo::Entities(vec![before])))
     }
 
-    /// The key of the index that lists `id`, if an operation waits for it.
+    /// The key of the index that says whether `id` is listed, if an operation waits for it.
     fn unstored(&self, id: &str) -> Option<String> {
-        let key = self.index.layout().index_key(id);
-        self.ops.iter().any(|op| op.keys.contains(&key)).then_some(key)
+        let waited_for = |key: &String| self.ops.iter().any(|op| op.keys.contains(key));
+        [self.index.layout().index_key(id), INDEX_KEY.to_owned()].into_iter().find(waited_for)
+    }
+
+    /// The same, if `id` was removed by an operation that is not among those up to `number` whose `keys` are stored: it may
+    /// still be refused, and then what was put there before it counts.
+    fn removed_for_now(&self, id: &str, keys: &Set, number: u64) -> Option<String> {
+        let key = self.unstored(id).filter(|_| !self.index.lists(id))?;
+        let stored = |op: &Op| !op.keys.contains(&key) || op.number <= number;
+        (!keys.contains(&key) || !self.ops.iter().all(stored)).then_some(key)
     }
 
     fn remove(&mut self, ids: &[String]) -> (Set, Undo) {
@@ -393,6 +401,14 @@ impl Replica {
             self.settings_pending = false;
         }
         self.settle_values(keys, number);
+        for at in 0..self.ops.len() {
+            let op = &self.ops[at];
+            let Undo::Entities(entities) = &op.undo else { continue };
+            let wrote = entities.iter().filter(|before| before.wrote.is_some());
+            let waits =
+                wrote.filter_map(|before| self.removed_for_now(&before.id, keys, number)).collect::<Set>();
+            self.ops[at].keys.extend(waits);
+        }
         let mut said = Vec::new();
         let mut done = Vec::new();
         for op in self.ops.iter_mut().take_while(|op| op.number <= number) {
@@ -414,17 +430,20 @@ impl Replica {
     /// The values behind these keys are stored, as far as operations up to `number` made them.
     fn settle_values(&mut self, keys: &Set, number: u64) {
         let layout = self.index.layout();
-        let settle = |held: &mut Held| {
-            if held.pending <= number {
-                held.pending = 0;
-            }
-        };
+        let mut settled: Vec<String> = Vec::new();
         for key in keys {
             match layout.kind(key) {
-                Kind::Entity(id) => self.values.get_mut(id).into_iter().for_each(settle),
-                Kind::Packed => self.values.values_mut().for_each(settle),
+                Kind::Entity(id) => settled.push(id.to_owned()),
+                Kind::Packed => settled.extend(self.values.iter().map(|(id, _)| id.clone())),
                 _ => {}
             }
+        }
+        let made = |held: &Held| (1..=number).contains(&held.pending);
+        settled.retain(|id| {
+            self.values.get(id).is_some_and(made) && self.removed_for_now(id, keys, number).is_none()
+        });
+        for id in settled {
+            self.values.get_mut(&id).into_iter().for_each(|held| held.pending = 0);
         }
     }
 
