@@ -185,6 +185,12 @@ fn judge(
     }
 }
 
+/// What is listed was heard of before its value, and was taken for sent.
+#[test]
+fn st_23_a_schedule_that_once_ended_out_of_step() {
+    storm(12_730);
+}
+
 #[test]
 fn st_23_devices_that_come_and_go_end_in_step() {
     let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, storm);

@@ -112,6 +112,12 @@ fn st_11_a_full_storage_loses_nothing_but_what_it_refused() {
     println!("{told}");
 }
 
+/// A value was said to be stored because a reset had removed it; the reset was refused.
+#[test]
+fn st_11_a_schedule_that_once_lost_a_value() {
+    fate::storm(9_069, &Faults { quota: true, ..Faults::default() }, None);
+}
+
 #[test]
 fn st_23_clocks_that_jump_lose_nothing() {
     let told = storm(

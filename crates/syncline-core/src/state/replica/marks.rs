@@ -182,10 +182,13 @@ impl Replica {
     }
 }
 
+/// When it was made. Of what is listed, the value says so: that it is listed may be heard of before its value is.
 fn stamp_of(change: &Change) -> Stamp {
     match change {
         Change::Reset(floor) => *floor,
-        Change::Entity { kept, .. } => kept.stamp(),
+        Change::Entity { kept: Kept { entry, stored }, .. } => {
+            stored.as_ref().and_then(|stored| stored.stamp).unwrap_or(entry.stamp)
+        }
     }
 }
 
