@@ -92,7 +92,8 @@ fn without_docs(script: &str) -> String {
 fn shrink(workspace: &Workspace, system: &str, binary: &Path) -> Result<()> {
     let tool = workspace.web().join("node_modules/binaryen/bin/wasm-opt");
     let mut optimise = workspace.node(&workspace.root, [tool.as_path(), binary]);
-    optimise.args(["-Oz", "--strip-debug", "--strip-producers", "-o"]).arg(binary);
+    // Twice: the first round leaves something for the second.
+    optimise.args(["-Oz", "-Oz", "--strip-debug", "--strip-producers", "-o"]).arg(binary);
     command::watch(&format!("wasm-opt {system}"), &mut optimise)
 }
 

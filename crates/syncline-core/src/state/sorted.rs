@@ -72,6 +72,11 @@ impl<V> Map<V> {
         self.iter().map(|(_, value)| value)
     }
 
+    /// In no order.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.slots.iter_mut().flatten()
+    }
+
     pub(super) fn retain(&mut self, mut stays: impl FnMut(&String, &mut V) -> bool) {
         let (slots, free) = (&mut self.slots, &mut self.free);
         self.places.retain(|key, place| {

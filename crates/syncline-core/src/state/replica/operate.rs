@@ -172,14 +172,6 @@ impl Replica {
         [self.index.layout().index_key(id), INDEX_KEY.to_owned()].into_iter().find(waited_for)
     }
 
-    /// The same, if `id` was removed by an operation that is not among those up to `number` whose `keys` are stored: it may
-    /// still be refused, and then what was put there before it counts.
-    fn removed_for_now(&self, id: &str, keys: &Set, number: u64) -> Option<String> {
-        let key = self.unstored(id).filter(|_| !self.index.lists(id))?;
-        let stored = |op: &Op| !op.keys.contains(&key) || op.number <= number;
-        (!keys.contains(&key) || !self.ops.iter().all(stored)).then_some(key)
-    }
-
     fn remove(&mut self, ids: &[String]) -> (Set, Undo) {
         let layout = self.index.layout();
         let (mut keys, mut undo) = (Set::new(), Vec::new());
@@ -400,14 +392,23 @@ impl Replica {
         {
             self.settings_pending = false;
         }
-        self.settle_values(keys, number);
-        for at in 0..self.ops.len() {
-            let op = &self.ops[at];
+        // What an operation put that a later one has removed is not stored before the removal is: that may be refused.
+        let mut put_off = Vec::new();
+        for (at, op) in self.ops.iter().enumerate() {
             let Undo::Entities(entities) = &op.undo else { continue };
-            let wrote = entities.iter().filter(|before| before.wrote.is_some());
-            let waits =
-                wrote.filter_map(|before| self.removed_for_now(&before.id, keys, number)).collect::<Set>();
-            self.ops[at].keys.extend(waits);
+            for Before { id, .. } in entities {
+                if let Some(key) = self.unstored(id)
+                    && !self.index.lists(id)
+                    && !keys.contains(&key)
+                {
+                    put_off.push((at, key, self.values.get(id).cloned(), id.clone()));
+                }
+            }
+        }
+        self.settle_values(keys, number);
+        for (at, key, held, id) in put_off {
+            self.ops[at].keys.insert(key);
+            held.into_iter().for_each(|held| drop(self.values.insert(id.clone(), held)));
         }
         let mut said = Vec::new();
         let mut done = Vec::new();
@@ -430,20 +431,17 @@ impl Replica {
     /// The values behind these keys are stored, as far as operations up to `number` made them.
     fn settle_values(&mut self, keys: &Set, number: u64) {
         let layout = self.index.layout();
-        let mut settled: Vec<String> = Vec::new();
+        let settle = |held: &mut Held| {
+            if held.pending <= number {
+                held.pending = 0;
+            }
+        };
         for key in keys {
             match layout.kind(key) {
-                Kind::Entity(id) => settled.push(id.to_owned()),
-                Kind::Packed => settled.extend(self.values.iter().map(|(id, _)| id.clone())),
+                Kind::Entity(id) => self.values.get_mut(id).into_iter().for_each(settle),
+                Kind::Packed => self.values.values_mut().for_each(settle),
                 _ => {}
             }
-        }
-        let made = |held: &Held| (1..=number).contains(&held.pending);
-        settled.retain(|id| {
-            self.values.get(id).is_some_and(made) && self.removed_for_now(id, keys, number).is_none()
-        });
-        for id in settled {
-            self.values.get_mut(&id).into_iter().for_each(|held| held.pending = 0);
         }
     }
 
