@@ -106,6 +106,7 @@ async fn work(url: &str) {
     let queues = store.queues();
     loop {
         let claimed = queues.claim(QUEUE, &rules, 1).await.unwrap();
+        let called = !claimed.runs.is_empty();
         for run in claimed.runs {
             let answer = if Instant::now() <= run.start_by {
                 let mut stream = TcpStream::connect(&api).await.unwrap();
@@ -121,9 +122,11 @@ async fn work(url: &str) {
         if queues.status(QUEUE, &rules).await.unwrap().counts.left() == 0 {
             return;
         }
-        // Others end calls meanwhile, which this one does not hear of here: it looks.
+        // Others end calls meanwhile, which this one does not hear of here: it looks. Who has just called is the first to
+        // know when the next may; it lets the others.
         let look_at = Instant::now() + INTERVAL;
-        tokio::time::sleep_until(claimed.look_at.map_or(look_at, |at| at.min(look_at)).into()).await;
+        let look_at = claimed.look_at.map_or(look_at, |at| at.min(look_at));
+        tokio::time::sleep_until((look_at + if called { INTERVAL } else { Duration::ZERO }).into()).await;
     }
 }
 
