@@ -104,24 +104,19 @@ export class Engine {
   }
 
   enqueue(kind, keys) {
-    const known = this.#numbers;
-    const knownBefore = known.size;
+    const known = this.#numbers.size;
     let numbers = new Uint32Array(keys.length);
     let length = 0;
     for (let index = 0; index < keys.length; index++) {
-      const key = keys[index];
-      let number = known.get(key);
-      if (number === undefined) {
-        // A retry is of no use to a key nobody knows, so it gets no number.
-        if (kind === "retry") continue;
-        number = this.#numberOf(key);
-      }
-      numbers[length++] = number;
+      const number = this.#numbers.get(keys[index]);
+      // A retry is of no use to a key nobody knows, so it gets no number.
+      if (number !== undefined) numbers[length++] = number;
+      else if (kind !== "retry") numbers[length++] = this.#numberOf(keys[index]);
     }
     numbers = numbers.subarray(0, length);
     const told = this.#rules.enqueue(KINDS.indexOf(kind), numbers);
     if (told.length === 3) {
-      if (known.size > knownBefore) this.#sweep(numbers);
+      if (this.#numbers.size > known) this.#sweep(numbers);
       const [held, asked, limit] = told;
       throw new SynclineError("queue-full", `the queue holds ${held} keys and would take ${asked} more; ${limit} is the most`, {
         retryable: true,
@@ -454,15 +449,9 @@ export class Engine {
   }
 
   #numberOf(key, value) {
-    const keys = this.#keys;
-    const number = this.#free.length > 0 ? this.#free.pop() : keys.length;
-    if (number === keys.length) {
-      keys.push(key);
-      this.#values.push(value);
-    } else {
-      keys[number] = key;
-      this.#values[number] = value;
-    }
+    const number = this.#free.pop() ?? this.#keys.length;
+    this.#keys[number] = key;
+    this.#values[number] = value;
     this.#numbers.set(key, number);
     return number;
   }

@@ -1,5 +1,5 @@
-// The way from a shared state to a node, and the rules for it (WASM), for all contexts on one storage: one of them asks, sends and listens; when it goes,
-// the next one does. What to ask and send, and when to try again, is decided by the rules.
+// The way from a shared state to a node, and the rules for it (WASM), for all contexts on one storage: one of them asks,
+// sends and listens; when it goes, the next one does. What to ask and send, and when to try again, is decided by the rules.
 //
 // Guarantees: every question of the rules is answered once; nothing is thrown; nothing is left behind by close(). Changes that
 // could not be sent are in storage, not here.
