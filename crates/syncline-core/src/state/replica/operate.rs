@@ -397,8 +397,8 @@ impl Replica {
         for (at, op) in self.ops.iter().enumerate() {
             let Undo::Entities(entities) = &op.undo else { continue };
             for Before { id, .. } in entities {
-                if let Some(key) = self.unstored(id)
-                    && !self.index.lists(id)
+                if !self.index.lists(id)
+                    && let Some(key) = self.unstored(id)
                     && !keys.contains(&key)
                 {
                     put_off.push((at, key, self.values.get(id).cloned(), id.clone()));
