@@ -48,8 +48,11 @@ export class Engine {
   #idleCalls = [];
   // No call runs out of time before this.
   #expiryAt = Infinity;
-  // Calls that brought a result, and how many they are: the list is used again and again.
-  #done = [];
+  // Calls that brought a result, by id, with the number of the key and the result; and how many they are: the lists
+  // are used again and again.
+  #doneIds = [];
+  #doneNumbers = [];
+  #doneValues = [];
   #doneCount = 0;
   #failed = [];
   #waiters = new Map();
@@ -215,32 +218,40 @@ export class Engine {
     await this.kept().catch(ignore);
     this.#closed = true;
     clearTimeout(this.#timer);
-    for (const call of this.#running.splice(0)) call.end(error);
+    for (const call of this.#running.splice(0)) {
+      call.isRunning = false;
+      call.context.abort(error);
+    }
     for (const number of [...this.#waiters.keys()]) this.#answerWaiters(number, "reject", error);
   }
 
-  // Called by Call.
-  succeeded(call, value) {
-    if (!call.isRunning || call.hasEnded) return;
-    if (isFailure(value)) return this.threw(call, value);
+  // Called by Call, of which each promise ends one. One that was given up meanwhile has nothing to say.
+  ended(call, hasResult, value) {
+    if (!call.isRunning) return;
+    const { number, id } = call;
+    this.#leave(call);
+    this.#idleCalls.push(call);
+    if (hasResult) this.#succeeded(number, id, value);
+    else this.#failedWith(number, id, judge(value));
+  }
+
+  #succeeded(number, id, value) {
+    if (isFailure(value)) return this.#failedWith(number, id, judge(value));
     if (this.#store !== undefined) {
       try {
         structuredClone(value);
       } catch (cause) {
-        return this.threw(call, new Error(`the result cannot be kept: ${cause?.message ?? cause}`));
+        return this.#failedWith(number, id, judge(new Error(`the result cannot be kept: ${cause?.message ?? cause}`)));
       }
     }
-    call.hasEnded = true;
-    call.value = value;
-    this.#done[this.#doneCount++] = call;
+    this.#doneIds[this.#doneCount] = id;
+    this.#doneNumbers[this.#doneCount] = number;
+    this.#doneValues[this.#doneCount++] = value;
     this.#wake();
   }
 
-  // Called by Call.
-  threw(call, error) {
-    if (!call.isRunning || call.hasEnded) return;
-    call.hasEnded = true;
-    this.#failed.push({ call, ...judge(error) });
+  #failedWith(number, id, judged) {
+    this.#failed.push({ number, id, ...judged });
     this.#wake();
   }
 
@@ -284,29 +295,25 @@ export class Engine {
     const wall = Date.now();
     const notices = [];
     this.#expire(now);
-    for (const { call, failure, retryAfterMs, reason } of this.#failed.splice(0)) {
-      const { id, number } = call;
-      this.#release(call);
+    for (const { number, id, failure, retryAfterMs, reason } of this.#failed.splice(0)) {
       const place = this.#rules.fail(now, wall, id, failure, retryAfterMs, reason);
       if (place !== UNKNOWN) this.#settle(number, place, place === FAILED || place === DEAD ? this.#rules.reason(number) : reason, notices);
     }
     // More can have ended than can run: those that were given up meanwhile. The rest is told in the next step.
     const ended = Math.min(this.#doneCount, this.#concurrency);
-    const done = this.#done;
     const mayStart = !this.#paused && now >= this.#notBefore;
     let numbers = heap();
-    for (let index = 0; index < ended; index++) numbers[this.#endedAt + index] = done[index].id;
+    for (let index = 0; index < ended; index++) numbers[this.#endedAt + index] = this.#doneIds[index];
     const length = this.#rules.turn(now, wall, ended, mayStart);
     numbers = heap();
     let at = this.#toldAt;
     for (let index = 0; index < ended; index++, at++) {
-      const call = done[index];
-      if (numbers[at] === DONE) this.#settle(call.number, DONE, call.value, notices);
-      this.#release(call);
+      if (numbers[at] === DONE) this.#settle(this.#doneNumbers[index], DONE, this.#doneValues[index], notices);
+      this.#doneValues[index] = undefined;
     }
     this.#doneCount -= ended;
     if (this.#doneCount > 0) {
-      done.copyWithin(0, ended, ended + this.#doneCount);
+      for (const list of [this.#doneIds, this.#doneNumbers, this.#doneValues]) list.splice(0, ended);
       this.#due = true;
     }
     const wakeAt = mayStart ? numbers[at] : this.#paused ? NaN : this.#notBefore;
@@ -365,41 +372,45 @@ export class Engine {
   }
 
   #begin(number, id, attempt, now) {
+    if (this.#apartMs > 0) this.#notBefore = performance.now() + this.#apartMs;
+    const context = new Context(attempt);
+    let returned;
+    let isPromise;
+    try {
+      returned = this.#run(this.#keys[number], context);
+      isPromise = typeof returned?.then === "function";
+    } catch (error) {
+      return this.#failedWith(number, id, judge(error));
+    }
+    if (!isPromise) return this.#succeeded(number, id, returned);
     const call = this.#idleCalls.pop() ?? new Call(this);
-    call.begin(number, id, attempt, now + this.#timeoutMs);
+    call.begin(number, id, context, now + this.#timeoutMs);
     call.position = this.#running.push(call) - 1;
     if (this.#expiryAt === Infinity) this.#expiryAt = call.deadline;
-    if (this.#apartMs > 0) this.#notBefore = performance.now() + this.#apartMs;
-    try {
-      const returned = this.#run(this.#keys[number], call.context);
-      if (typeof returned?.then === "function") returned.then(call.succeeded, call.threw);
-      else this.succeeded(call, returned);
-    } catch (error) {
-      this.threw(call, error);
-    }
+    // What only looks like a promise may end twice.
+    Promise.resolve(returned).then(call.resolved, call.rejected);
   }
 
-  #release(call) {
+  #leave(call) {
     const last = this.#running.pop();
     if (last !== call) {
       this.#running[call.position] = last;
       last.position = call.position;
     }
-    // One that ran out of time may still come to its end, and must not be taken for another then.
-    if (call.isRunning) this.#idleCalls.push(call);
     call.isRunning = false;
-    call.value = undefined;
   }
 
   #expire(now) {
     if (now < this.#expiryAt) return;
     this.#expiryAt = Infinity;
-    for (const call of this.#running) {
-      if (call.deadline > now) this.#expiryAt = Math.min(this.#expiryAt, call.deadline);
-      else if (call.isRunning && !call.hasEnded) {
+    for (const call of [...this.#running]) {
+      if (call.deadline > now) {
+        this.#expiryAt = Math.min(this.#expiryAt, call.deadline);
+      } else {
         const error = new DOMException("no answer in time", "TimeoutError");
-        call.end(error);
-        this.#failed.push({ call, failure: Failure.Broken, reason: error.message });
+        this.#leave(call);
+        call.context.abort(error);
+        this.#failed.push({ number: call.number, id: call.id, failure: Failure.Broken, reason: error.message });
       }
     }
   }
@@ -468,37 +479,26 @@ export class Engine {
   }
 }
 
-// One call under way. Used again and again, so that a task needs no functions of its own.
+// One call that goes on after its function returned. Used again and again, so that a task needs no functions of its own.
 class Call {
   id = 0;
   number = 0;
   deadline = 0;
   position = 0;
   context;
-  // What it brought.
-  value;
   isRunning = false;
-  // What it brought is on its way to the rules.
-  hasEnded = false;
 
   constructor(engine) {
-    this.succeeded = (value) => engine.succeeded(this, value);
-    this.threw = (error) => engine.threw(this, error);
+    this.resolved = (value) => engine.ended(this, true, value);
+    this.rejected = (error) => engine.ended(this, false, error);
   }
 
-  begin(number, id, attempt, deadline) {
+  begin(number, id, context, deadline) {
     this.number = number;
     this.id = id;
+    this.context = context;
     this.deadline = deadline;
-    this.context = new Context(attempt);
     this.isRunning = true;
-    this.hasEnded = false;
-  }
-
-  // Whatever it brings from now on is not wanted.
-  end(error) {
-    this.isRunning = false;
-    this.context.abort(error);
   }
 }
 
