@@ -40,6 +40,22 @@ test("qu_01 distinct keys in order, priority right after the head, nothing asked
   await assert.rejects(queue.result("nobody"), { name: "SynclineError", code: "unknown-key" });
 });
 
+test("qu_01 what cannot be a key is refused with its place in the list, and leaves nothing behind", async (t) => {
+  const queue = createQueue({ paused: true, run: () => {} });
+  t.after(() => queue.close());
+  const many = Array.from({ length: 3_000 }, (_, index) => `k${index}`);
+  for (const bad of ["a\nb", "\0", "\u0085", "\ud800", "", "x".repeat(1_025), 7]) {
+    const list = [...many, bad, "z"];
+    await assert.rejects(queue.enqueue(list), ({ code, message }) => code === "invalid-argument" && /number 3001 is not/.test(message));
+  }
+  assert.equal(queue.status().waiting, 0);
+  const odd = ["図書", "😀", "é", "a b", "__proto__", "\ufffd"];
+  assert.equal((await queue.enqueue([...many, ...odd, ...odd])).added, 3_006);
+  assert.deepEqual((await queue.keys("waiting", { limit: 1 })).map(({ key }) => key), ["k0"]);
+  assert.equal(await queue.remove([...many, "nobody"]), 3_000);
+  assert.deepEqual((await queue.keys("waiting")).map(({ key }) => key), odd);
+});
+
 test("qu_02 results from elsewhere end keys that are in line, and no others", async (t) => {
   const queue = createQueue({ paused: true, run: () => "from here" });
   t.after(() => queue.close());
@@ -173,6 +189,20 @@ test("qu_22 a call that takes too long is told to stop, and its late answer does
   first.resolve("late");
   calls[1].resolve("in time");
   assert.equal(await queue.result("a"), "in time");
+});
+
+test("qu_22 what only looks like a promise ends its own call, once", async (t) => {
+  const ends = [];
+  const twice = { then: (resolve) => ends.push(resolve) && setTimeout(() => [1, 2].forEach(() => resolve("said twice"))) };
+  const broken = Object.defineProperty({}, "then", { get: () => assert.fail("no promise") });
+  const odd = { twice, broken };
+  const queue = createQueue({ run: (key) => odd[key] ?? new Promise((resolve) => setTimeout(() => resolve(key), 5)) });
+  t.after(() => queue.close());
+  await queue.enqueue(["twice", "broken", "after"]);
+  assert.equal(await queue.result("twice"), "said twice");
+  await assert.rejects(queue.result("broken"), { code: "task-failed", message: "broken: no promise" });
+  ends[0]("late");
+  assert.equal(await queue.result("after"), "after");
 });
 
 test("qu_24 progress counts what waits, runs and ended", async (t) => {

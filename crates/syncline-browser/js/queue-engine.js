@@ -6,7 +6,7 @@
 //
 // Fast because the border to WASM is crossed once for many tasks, and because a task that needs no promise gets none.
 
-import { Failure, PacedQueue } from "./syncline_queue.js";
+import { Failure, KeyNumbers, PacedQueue } from "./syncline_queue.js";
 import { SynclineError } from "./errors.js";
 import { isFailure, judge } from "./queue-answer.js";
 import { heap } from "./queue-wasm.js";
@@ -16,6 +16,9 @@ export const PLACES = ["unknown", "waiting", "running", "retrying", "done", "fai
 const [UNKNOWN, , , , DONE, FAILED, DEAD] = PLACES.keys();
 const KINDS = ["new", "retry", "priority", "again"];
 const ROW = 6;
+// As many keys go to the rules as one text.
+const KEYS_AT_ONCE = 1_024;
+const CONTROL = /\p{Cc}/u;
 
 // How long tasks may follow each other without letting the page breathe, and after what pause they no longer do.
 const BURST_MS = 12;
@@ -25,6 +28,8 @@ const TURNS_BETWEEN_SWEEPS = 64;
 // setTimeout fires at once when asked to wait longer than this.
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
+const NOTHING = Object.freeze([]);
+const encoder = new TextEncoder();
 const soon = typeof setImmediate === "function" ? setImmediate : breathe;
 
 export class Engine {
@@ -39,10 +44,9 @@ export class Engine {
   #apartMs;
 
   // Keys by number; the number's value is its result or the reason why there is none.
-  #numbers = new Map();
+  #numbers = new KeyNumbers(crypto.getRandomValues(new Uint32Array(4)));
   #keys = [];
   #values = [];
-  #free = [];
 
   #running = [];
   #idleCalls = [];
@@ -70,8 +74,12 @@ export class Engine {
   #toldAt;
   // As many calls can be told to have ended at once.
   #concurrency;
-  // Number, call and attempt of each call to make; one step at a time fills it.
+  // What the last step left to do: what to tell, the number, call and attempt of each call to make and how many numbers
+  // these are, and when to come back. Held here because a step is taken for every few tasks, and a list costs more than a task.
+  #notices = [];
   #starts;
+  #startsLength = 0;
+  #wakeAt = NaN;
   #burstAt = 0;
   #lastAt = 0;
   #notBefore = 0;
@@ -107,19 +115,11 @@ export class Engine {
   }
 
   enqueue(kind, keys) {
-    const known = this.#numbers.size;
-    let numbers = new Uint32Array(keys.length);
-    let length = 0;
-    for (let index = 0; index < keys.length; index++) {
-      const number = this.#numbers.get(keys[index]);
-      // A retry is of no use to a key nobody knows, so it gets no number.
-      if (number !== undefined) numbers[length++] = number;
-      else if (kind !== "retry") numbers[length++] = this.#numberOf(keys[index]);
-    }
-    numbers = numbers.subarray(0, length);
+    // A retry is of no use to a key nobody knows, so it gets no number.
+    const numbers = this.#numbersOf(keys, kind !== "retry");
     const told = this.#rules.enqueue(KINDS.indexOf(kind), numbers);
     if (told.length === 3) {
-      if (this.#numbers.size > known) this.#sweep(numbers);
+      this.#sweep(numbers);
       const [held, asked, limit] = told;
       throw new SynclineError("queue-full", `the queue holds ${held} keys and would take ${asked} more; ${limit} is the most`, {
         retryable: true,
@@ -127,39 +127,36 @@ export class Engine {
     }
     this.#wake();
     const [added, moved, again, ignored] = told;
-    return { added, moved, again, ignored: ignored + keys.length - length };
+    return { added, moved, again, ignored };
   }
 
   dequeue(results) {
-    const known = results.filter(([key]) => this.#numbers.has(key));
-    const numbers = known.map(([key]) => this.#numbers.get(key));
+    const numbers = this.#numbersOf(results.map(([key]) => key));
     const kept = this.#rules.dequeue(performance.now(), numbers);
-    const notices = [];
     let count = 0;
-    known.forEach(([, value], index) => {
+    results.forEach(([, value], index) => {
       if (kept[index] === 0) return;
-      this.#settle(numbers[index], DONE, value, notices);
+      this.#settle(numbers[index], DONE, value);
       count += 1;
     });
-    this.kept().then(() => this.#tell(notices), ignore);
+    this.#wake();
     return count;
   }
 
   revive(keys) {
-    const numbers = keys?.map((key) => this.#numbers.get(key)) ?? this.#rules.list(DEAD, 0xffff_ffff);
+    const numbers = keys === undefined ? this.#rules.list(DEAD, 0xffff_ffff) : this.#numbersOf(keys);
     let count = 0;
-    for (const number of numbers) count += number !== undefined && this.#rules.revive(number) ? 1 : 0;
+    for (const number of numbers) count += this.#rules.revive(number) ? 1 : 0;
     this.#wake();
     return count;
   }
 
   remove(keys) {
     let count = 0;
-    for (const key of keys) {
-      const number = this.#numbers.get(key);
-      if (number === undefined || this.#rules.remove(number) === UNKNOWN) continue;
+    for (const number of this.#numbersOf(keys)) {
+      if (this.#rules.remove(number) === UNKNOWN) continue;
       count += 1;
-      this.#answerWaiters(number, "reject", unknownKey(key));
+      this.#answerWaiters(number, "reject", unknownKey(this.#keys[number]));
     }
     this.#wake();
     return count;
@@ -182,8 +179,8 @@ export class Engine {
   }
 
   result(key) {
-    const number = this.#numbers.get(key);
-    const place = number === undefined ? UNKNOWN : this.#rules.place(number);
+    const [number] = this.#numbersOf([key]);
+    const place = this.#rules.place(number);
     if (place === UNKNOWN) return Promise.reject(unknownKey(key));
     if (place === DONE) return Promise.resolve(this.#values[number]);
     if (place === FAILED || place === DEAD) return Promise.reject(noResult(key, place, this.#values[number]));
@@ -257,7 +254,11 @@ export class Engine {
 
   #open(settings, kept) {
     if (kept === undefined) return PacedQueue.fresh(settings, Math.random(), performance.now());
-    const rows = kept.rows.flatMap(([key, numbers, value]) => [this.#numberOf(key, value), ...numbers]);
+    const given = this.#numbersOf(kept.rows.map(([key]) => key), true);
+    const rows = kept.rows.flatMap(([, numbers, value], index) => {
+      this.#values[given[index]] = value;
+      return [given[index], ...numbers];
+    });
     const rules = PacedQueue.open(settings, Math.random(), performance.now(), Date.now(), rows, kept.pace ?? []);
     if (rules === undefined) {
       throw new SynclineError("storage-failed", "what was kept of the queue does not belong together; delete its database");
@@ -280,9 +281,9 @@ export class Engine {
     this.#idle = false;
     do {
       this.#due = false;
-      const step = this.#step(now);
-      if (this.#store !== undefined) this.#keepThenAct(step);
-      else this.#act(step, now);
+      this.#step(now);
+      if (this.#store !== undefined) this.#keepThenAct();
+      else this.#act(now, this.#takeNotices());
       now = performance.now();
     } while (this.#due && !this.#writing && !this.#closed && now - this.#burstAt <= BURST_MS);
     this.#turning = false;
@@ -293,12 +294,8 @@ export class Engine {
   // One crossing into the rules: what ended goes in, what to do comes out.
   #step(now) {
     const wall = Date.now();
-    const notices = [];
-    this.#expire(now);
-    for (const { number, id, failure, retryAfterMs, reason } of this.#failed.splice(0)) {
-      const place = this.#rules.fail(now, wall, id, failure, retryAfterMs, reason);
-      if (place !== UNKNOWN) this.#settle(number, place, place === FAILED || place === DEAD ? this.#rules.reason(number) : reason, notices);
-    }
+    if (now >= this.#expiryAt) this.#expire(now);
+    if (this.#failed.length > 0) this.#fail(now, wall);
     // More can have ended than can run: those that were given up meanwhile. The rest is told in the next step.
     const ended = Math.min(this.#doneCount, this.#concurrency);
     const mayStart = !this.#paused && now >= this.#notBefore;
@@ -308,7 +305,7 @@ export class Engine {
     numbers = heap();
     let at = this.#toldAt;
     for (let index = 0; index < ended; index++, at++) {
-      if (numbers[at] === DONE) this.#settle(this.#doneNumbers[index], DONE, this.#doneValues[index], notices);
+      if (numbers[at] === DONE) this.#settle(this.#doneNumbers[index], DONE, this.#doneValues[index]);
       this.#doneValues[index] = undefined;
     }
     this.#doneCount -= ended;
@@ -316,33 +313,39 @@ export class Engine {
       for (const list of [this.#doneIds, this.#doneNumbers, this.#doneValues]) list.splice(0, ended);
       this.#due = true;
     }
-    const wakeAt = mayStart ? numbers[at] : this.#paused ? NaN : this.#notBefore;
+    this.#wakeAt = mayStart ? numbers[at] : this.#paused ? NaN : this.#notBefore;
     const lost = numbers[at + 1];
     at += 2;
-    for (const end = at + 2 * lost; at < end; at += 2) this.#settle(numbers[at], numbers[at + 1], "no answer in time", notices);
-    let startsLength = 0;
-    for (const end = this.#toldAt + length; at < end; at++) this.#starts[startsLength++] = numbers[at];
+    for (const end = at + 2 * lost; at < end; at += 2) this.#settle(numbers[at], numbers[at + 1], "no answer in time");
+    this.#startsLength = 0;
+    for (const end = this.#toldAt + length; at < end; at++) this.#starts[this.#startsLength++] = numbers[at];
     if (++this.#turns % TURNS_BETWEEN_SWEEPS === 0 && this.#store === undefined) this.#sweep(this.#rules.takeFreed());
-    return { notices, startsLength, wakeAt };
   }
 
-  #act({ notices, startsLength, wakeAt }, now) {
-    this.#tell(notices);
+  #fail(now, wall) {
+    for (const { number, id, failure, retryAfterMs, reason } of this.#failed.splice(0)) {
+      const place = this.#rules.fail(now, wall, id, failure, retryAfterMs, reason);
+      if (place !== UNKNOWN) this.#settle(number, place, place === FAILED || place === DEAD ? this.#rules.reason(number) : reason);
+    }
+  }
+
+  #act(now, notices) {
+    if (notices.length > 0) this.#tell(notices);
     if (this.#closed) return;
     const starts = this.#starts;
-    for (let at = 0; at < startsLength; at += 3) this.#begin(starts[at], starts[at + 1], starts[at + 2], now);
-    this.#sleep(wakeAt);
+    for (let at = 0; at < this.#startsLength; at += 3) this.#begin(starts[at], starts[at + 1], starts[at + 2], now);
+    this.#sleep(this.#wakeAt);
   }
 
-  #keepThenAct(step) {
+  #keepThenAct() {
     const { puts, deletes } = this.#changes();
-    const waiting = this.#whenKept.splice(0);
-    if (puts.length + deletes.length + waiting.length === 0) return this.#act(step, performance.now());
+    const [waiting, notices] = [this.#whenKept.splice(0), this.#takeNotices()];
+    if (puts.length + deletes.length + waiting.length === 0) return this.#act(performance.now(), notices);
     this.#writing = true;
     this.#store.write({ puts, deletes, pace: this.#rules.pace(), paused: this.#paused }).then(
       () => {
         this.#writing = false;
-        this.#act(step, performance.now());
+        this.#act(performance.now(), notices);
         waiting.forEach(({ resolve }) => resolve());
         if (this.#due) this.#turn();
       },
@@ -401,7 +404,6 @@ export class Engine {
   }
 
   #expire(now) {
-    if (now < this.#expiryAt) return;
     this.#expiryAt = Infinity;
     for (const call of [...this.#running]) {
       if (call.deadline > now) {
@@ -415,14 +417,21 @@ export class Engine {
     }
   }
 
-  #settle(number, place, value, notices) {
-    if (place >= DONE) this.#values[number] = value;
+  #settle(number, place, value) {
+    // Where there is nothing to hold, the list need not grow.
+    if (place >= DONE && (value !== undefined || number < this.#values.length)) this.#values[number] = value;
     if (!this.isHeard && this.#waiters.size === 0) return;
-    notices.push({ number, key: this.#keys[number], place, value });
+    this.#notices.push({ number, key: this.#keys[number], place, value });
+  }
+
+  #takeNotices() {
+    if (this.#notices.length === 0) return NOTHING;
+    const notices = this.#notices;
+    this.#notices = [];
+    return notices;
   }
 
   #tell(notices) {
-    if (notices.length === 0) return;
     for (const { number, key, place, value } of notices) {
       if (place === DONE) this.#answerWaiters(number, "resolve", value);
       else if (place === FAILED || place === DEAD) this.#answerWaiters(number, "reject", noResult(key, place, value));
@@ -459,22 +468,34 @@ export class Engine {
     );
   }
 
-  #numberOf(key, value) {
-    const number = this.#free.pop() ?? this.#keys.length;
-    this.#keys[number] = key;
-    this.#values[number] = value;
-    this.#numbers.set(key, number);
-    return number;
+  // The number of each key. One that has none gets one if `add`, else one that no key has.
+  #numbersOf(keys, add = false) {
+    const numbers = new Uint32Array(keys.length);
+    if (add) this.#numbers.expect(keys.length);
+    for (let from = 0; from < keys.length; from += KEYS_AT_ONCE) {
+      const some = keys.slice(from, from + KEYS_AT_ONCE);
+      const text = some.join("\n");
+      // No character takes more bytes than this.
+      const room = 3 * text.length;
+      const at = this.#numbers.room(room);
+      const { written } = encoder.encodeInto(text, new Uint8Array(heap().buffer, at, room));
+      if (!(text.isWellFormed() && this.#numbers.number(written, some.length, add))) {
+        this.#sweep(numbers.subarray(0, from));
+        throw badKey(from + some.findIndex((key) => !key.isWellFormed() || CONTROL.test(key)));
+      }
+      numbers.set(new Uint32Array(heap().buffer, this.#numbers.toldAt, some.length), from);
+    }
+    for (let index = 0; add && index < keys.length; index++) this.#keys[numbers[index]] ??= keys[index];
+    return numbers;
   }
 
   // Takes back the numbers of keys that the rules do not know any more.
   #sweep(numbers) {
     for (const number of numbers) {
-      const key = this.#keys[number];
-      if (key === undefined || this.#rules.place(number) !== UNKNOWN) continue;
-      this.#numbers.delete(key);
-      this.#keys[number] = this.#values[number] = undefined;
-      this.#free.push(number);
+      // There are no rules yet while they are being opened.
+      if (this.#rules?.place(number) === UNKNOWN && this.#numbers.takeBack(number)) {
+        this.#keys[number] = this.#values[number] = undefined;
+      }
     }
   }
 }
@@ -523,6 +544,11 @@ class Context {
 function settingsInOrder(settings) {
   const { concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults } = settings;
   return [concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults];
+}
+
+function badKey(index) {
+  const message = `a key must be text without control characters, and number ${index + 1} is not`;
+  return new SynclineError("invalid-argument", message);
 }
 
 function unknownKey(key) {

@@ -135,7 +135,7 @@ export interface Queue<R> {
   readonly name: string;
   /** Resolves when the queue is open. Nothing needs to wait for it: every operation does. */
   readonly ready: Promise<void>;
-  /** Puts keys into the line. With `persist`, resolves when that is kept. */
+  /** Puts keys into the line: texts of 1 to 1,024 characters, none a control character. With `persist`, resolves when that is kept. */
   enqueue(keys: string | Iterable<string>, options?: { kind?: QueueKind }): Promise<QueueEnqueued>;
   /** The key's result, as soon as it is there. Rejects with `task-failed`, `task-dead` or `unknown-key`. */
   result(key: string): Promise<R>;

@@ -1,16 +1,18 @@
 //! The paced queue for JavaScript: [`syncline_core::queue::Paced`] with numbers at its edges.
 //!
-//! Keys and results stay in JavaScript (`js/queue-engine.js`), which gives each key a small number; here are only the
+//! Keys and results stay in JavaScript (`js/queue-engine.js`). [`KeyNumbers`] gives each key a small number; the rest is of
 //! numbers, their order and the pace. One call carries many of them: [`turn`](PacedQueue::turn) ends all calls that are
 //! over and starts all that may start. That is what makes a task cost less than a microsecond.
 //!
 //! Every method is total: whatever JavaScript passes, the answer is a value. Keeping the rows is left to JavaScript.
 
 mod flat;
+mod numbers;
 
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
+pub use numbers::KeyNumbers;
 use syncline_core::queue::{self, Answer, Change, Clock, Kind, Paced, Place, Setup, Step, retry_after};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -73,14 +75,14 @@ impl PacedQueue {
     }
 
     /// Puts keys into the line. `[added, moved, again, ignored]`, or if they do not fit `[held, asked, limit]`.
-    pub fn enqueue(&mut self, kind: u8, keys: &[u32]) -> Vec<f64> {
+    pub fn enqueue(&mut self, kind: u8, keys: Vec<u32>) -> Vec<f64> {
         let kind = match kind {
             1 => Kind::Retry,
             2 => Kind::Priority,
             3 => Kind::Again,
             _ => Kind::New,
         };
-        match self.paced.enqueue(kind, keys.to_vec()) {
+        match self.paced.enqueue(kind, keys) {
             Ok(told) => [told.added, told.moved, told.again, told.ignored].map(|count| count as f64).to_vec(),
             Err(full) => vec![full.held as f64, full.asked as f64, f64::from(full.limit)],
         }

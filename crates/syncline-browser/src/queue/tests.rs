@@ -22,7 +22,7 @@ fn turn(queue: &mut PacedQueue, now_ms: f64, done: &[f64]) -> (Vec<f64>, f64, Ve
 #[test]
 fn qu_03_one_turn_ends_calls_and_begins_the_next_when_the_interval_is_over() {
     let mut queue = fresh(&SETTINGS);
-    assert_eq!(queue.enqueue(0, &[7, 8, 9, 7]), [3.0, 0.0, 0.0, 1.0]);
+    assert_eq!(queue.enqueue(0, vec![7, 8, 9, 7]), [3.0, 0.0, 0.0, 1.0]);
     let (_, wake_at, starts) = turn(&mut queue, 0.0, &[]);
     assert_eq!((starts.len(), starts[0][0], starts[0][2]), (1, 7.0, 1.0));
     assert_eq!(wake_at, 25_000.0, "nothing to do until the call is over or lost");
@@ -42,7 +42,7 @@ fn qu_03_one_turn_ends_calls_and_begins_the_next_when_the_interval_is_over() {
 #[test]
 fn qu_04_qu_22_failures_end_or_come_back_and_dead_keys_can_be_revived() {
     let mut queue = fresh(&[1.0, 0.0, 500.0, 2.0, 20_000.0, 5.0, 1_000.0, 1_000.0]);
-    queue.enqueue(0, &[1, 2]);
+    queue.enqueue(0, vec![1, 2]);
     let (_, _, starts) = turn(&mut queue, 0.0, &[]);
     let refused = queue.fail(1.0, 1e12, starts[0][1], Failure::Refused, None, "not found".to_owned());
     assert_eq!((refused, queue.reason(1).as_deref()), (5.0, Some("not found")));
@@ -65,13 +65,13 @@ fn qu_04_qu_22_failures_end_or_come_back_and_dead_keys_can_be_revived() {
 #[test]
 fn bk_07_a_queue_is_the_same_after_its_rows_and_pace_were_kept() {
     let mut queue = fresh(&SETTINGS);
-    queue.enqueue(0, &[1, 2, 3, 4]);
-    queue.enqueue(2, &[4]);
+    queue.enqueue(0, vec![1, 2, 3, 4]);
+    queue.enqueue(2, vec![4]);
     let (_, _, starts) = turn(&mut queue, 0.0, &[]);
     turn(&mut queue, 10.0, &[starts[0][1]]);
     let (_, _, starts) = turn(&mut queue, 500.0, &[]);
     assert_eq!(starts[0][0], 4.0);
-    queue.enqueue(3, &[4]);
+    queue.enqueue(3, vec![4]);
     let (rows, pace) = (queue.changes(), queue.pace());
     assert!(queue.changes().is_empty(), "each change is told once");
 
@@ -85,7 +85,7 @@ fn bk_07_a_queue_is_the_same_after_its_rows_and_pace_were_kept() {
 #[test]
 fn qu_26_a_pause_survives_and_unreadable_pace_means_one_interval() {
     let mut queue = fresh(&SETTINGS);
-    queue.enqueue(0, &[1, 2]);
+    queue.enqueue(0, vec![1, 2]);
     let (_, _, starts) = turn(&mut queue, 0.0, &[]);
     queue.fail(1.0, 1e12, starts[0][1], Failure::Throttled, Some(60_000.0), String::new());
     let (rows, pace) = (queue.changes(), queue.pace());
@@ -103,8 +103,8 @@ fn qu_26_a_pause_survives_and_unreadable_pace_means_one_interval() {
 fn qu_05_old_results_make_room_and_their_numbers_are_told() {
     let settings = [1.0, 0.0, 0.0, 1.0, 20_000.0, 5.0, 2.0, 1.0];
     for mut queue in [fresh(&settings), PacedQueue::fresh(&settings, 0.5, 0.0)] {
-        assert_eq!(queue.enqueue(0, &[1, 2, 3]), [0.0, 3.0, 2.0]);
-        assert_eq!(queue.enqueue(0, &[1, 2])[0], 2.0);
+        assert_eq!(queue.enqueue(0, vec![1, 2, 3]), [0.0, 3.0, 2.0]);
+        assert_eq!(queue.enqueue(0, vec![1, 2])[0], 2.0);
         let (_, _, first) = turn(&mut queue, 0.0, &[]);
         let (_, _, second) = turn(&mut queue, 0.0, &[first[0][1]]);
         assert_eq!(queue.take_freed(), [0_u32; 0]);
@@ -116,7 +116,7 @@ fn qu_05_old_results_make_room_and_their_numbers_are_told() {
 #[test]
 fn qu_02_results_from_elsewhere_are_kept_for_keys_in_line_alone() {
     let mut queue = fresh(&SETTINGS);
-    queue.enqueue(0, &[1]);
+    queue.enqueue(0, vec![1]);
     assert_eq!(queue.dequeue(0.0, &[1, 2, 1]), [1, 0, 0]);
     assert_eq!((queue.place(1), queue.place(2)), (4, 0));
 }
@@ -126,7 +126,7 @@ fn no_number_breaks_it() {
     let odd = [f64::NAN, -1.0, f64::INFINITY, f64::MAX, 0.5];
     for number in odd {
         let mut queue = PacedQueue::open(&[number; 8], number, number, number, &[], &[number; 12]).unwrap();
-        queue.enqueue(9, &[1, u32::MAX]);
+        queue.enqueue(9, vec![1, u32::MAX]);
         queue.turn(number, number, usize::MAX, true);
         queue.fail(number, number, number, Failure::Throttled, Some(number), String::new());
         assert_eq!(queue.status(number).len(), 14);
