@@ -78,20 +78,25 @@ fn check(text: &str) -> Result<(), Refused> {
     }
     let rest = after_scheme(text).ok_or(Refused::Scheme)?;
     // A page remembers tens of thousands of these, hardly one of which is not plain; the others are looked at again.
-    if !text.bytes().all(|byte| PLAIN[usize::from(byte)])
+    if !is_plain(text)
         && let Some((at, character)) =
             text.char_indices().find(|(_, character)| !may_stand_in_url(*character))
     {
         return Err(Refused::Character { character, at });
     }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
+    let end = rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    let authority = &rest.as_bytes()[..end.unwrap_or(rest.len())];
+    if authority.contains(&b'@') {
         return Err(Refused::Credentials);
     }
-    if authority.is_empty() || authority.starts_with(':') {
+    if authority.is_empty() || authority[0] == b':' {
         return Err(Refused::Host);
     }
     Ok(())
+}
+
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| PLAIN[usize::from(byte)])
 }
 
 /// The bytes that are a character by themselves and may stand in a URL.
@@ -106,8 +111,11 @@ const PLAIN: [bool; 256] = {
 };
 
 fn after_scheme(text: &str) -> Option<&str> {
-    let (scheme, rest) = text.split_once("://")?;
-    (scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")).then_some(rest)
+    let after = |scheme: &str| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    after("http://").or_else(|| after("https://"))
 }
 
 /// Letters of any script are let through: browsers encode them. The rest could end an attribute, start a tag

@@ -24,6 +24,12 @@ const PREFIX_979: u32 = 1_000_000_000;
 impl Isbn13 {
     /// Reads an ISBN-13 or ISBN-10, with or without hyphens and spaces, and verifies its check digit.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
+        // As scanners and databases write it: most are.
+        if let Ok(digits) = text.as_bytes().try_into()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            return from_thirteen(digits);
+        }
         let text = text.trim();
         if text.len() > TEXT_MAX_BYTES {
             return Err(Invalid::TooLong { bytes: text.len() });

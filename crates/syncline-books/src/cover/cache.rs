@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::segment::{self, BODY_UNITS, KEY_PREFIX, OVERHEAD_UNITS, Part, SEGMENTS};
-use super::{Compressed, CoverUrl, Refused, check, packed};
+use super::{Compressed, CoverUrl, Refused, packed};
 use crate::isbn::Isbn13;
 
 /// Covers by ISBN in at most [`STORED_MAX_BYTES`](super::STORED_MAX_BYTES) of localStorage.
@@ -154,19 +154,18 @@ impl CoverCache {
 
     /// Remembers a cover as the newest, forgetting the oldest where room is needed.
     pub fn insert(&mut self, isbn: Isbn13, url: &CoverUrl) -> Inserted {
-        self.put(isbn, url.as_str())
+        self.put(isbn, &Compressed::new(isbn, url))
     }
 
     /// The same for a text that may be no cover; nothing is copied to find out.
     pub fn insert_text(&mut self, isbn: Isbn13, url: &str) -> Result<Inserted, Refused> {
-        check(url)?;
-        Ok(self.put(isbn, url))
+        Ok(self.put(isbn, &Compressed::check(isbn, url)?))
     }
 
-    fn put(&mut self, isbn: Isbn13, url: &str) -> Inserted {
+    fn put(&mut self, isbn: Isbn13, form: &Compressed<'_>) -> Inserted {
         let mut entry = mem::take(&mut self.scratch);
         entry.clear();
-        packed::write(&mut entry, isbn, &Compressed::of(isbn, url));
+        packed::write(&mut entry, isbn, form);
         let known = self.place(isbn.number()).map(|place| self.entry(place).starts_with(&entry));
         let inserted = if known == Some(true) {
             Inserted::Unchanged

@@ -48,11 +48,11 @@ pub(super) struct Entry<'a> {
 /// Appends one cover.
 pub(super) fn write(out: &mut String, isbn: Isbn13, form: &Compressed<'_>) {
     write_number(out, isbn.number(), ISBN_DIGITS);
-    let digits = isbn.digits();
     match form {
         Compressed::Ndl { other: None } => out.push('n'),
         Compressed::Ndl { other: Some(name) } => write_text(out, 'N', &[name]),
         Compressed::Rakuten { dir, other } => {
+            let digits = isbn.digits();
             let usual = dir.as_bytes() == &digits[9..];
             match other {
                 None if usual => out.push('s'),
@@ -159,7 +159,7 @@ pub(super) fn write_number(out: &mut String, number: u32, digits: usize) {
         *place = ZERO + (rest % BASE) as u8;
         rest /= BASE;
     }
-    out.extend(places[DIGITS_MAX - digits..].iter().copied().map(char::from));
+    out.push_str(str::from_utf8(&places[DIGITS_MAX - digits..]).expect("digits are ASCII"));
 }
 
 /// The number that `text` spells, if it does.
