@@ -1,7 +1,7 @@
 //! The bench `queue`: keyed work in memory and on disk, and the cover cache.
 //!
 //! - [`memory`]: tasks that do nothing beside p-queue and bottleneck; cost per key from 1,000 to 1,000,000
-//! - [`durable`]: every result on disk, beside graphile-worker, pg-boss, BullMQ and graphile_worker in Rust
+//! - [`durable`]: every result on disk, beside graphile-worker, pg-boss, BullMQ and graphile_worker in Rust; cost per key
 //! - [`covers`]: inserts into a full cache
 //! - [`ours`]: our durable queue as an application uses it
 //! - [`peer`]: the peers as processes
@@ -59,6 +59,7 @@ fn main() -> Result<()> {
     }
     if wanted(Question::Growth) {
         answers.insert("growth".to_owned(), memory::growth()?);
+        answers.insert("growth_on_disk".to_owned(), durable::growth()?);
     }
     if wanted(Question::Durable) {
         answers.insert("durable".to_owned(), durable::measure(rounds, tasks)?);

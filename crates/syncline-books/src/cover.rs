@@ -78,7 +78,7 @@ fn check(text: &str) -> Result<(), Refused> {
     }
     let rest = after_scheme(text).ok_or(Refused::Scheme)?;
     // A page remembers tens of thousands of these, hardly one of which is not plain; the others are looked at again.
-    if !is_plain(text)
+    if !text.bytes().all(|byte| PLAIN[usize::from(byte)])
         && let Some((at, character)) =
             text.char_indices().find(|(_, character)| !may_stand_in_url(*character))
     {
@@ -93,10 +93,6 @@ fn check(text: &str) -> Result<(), Refused> {
         return Err(Refused::Host);
     }
     Ok(())
-}
-
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| PLAIN[usize::from(byte)])
 }
 
 /// The bytes that are a character by themselves and may stand in a URL.

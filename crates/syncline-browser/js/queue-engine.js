@@ -222,7 +222,7 @@ export class Engine {
     for (const number of [...this.#waiters.keys()]) this.#answerWaiters(number, "reject", error);
   }
 
-  // Called by Call, of which each promise ends one. One that was given up meanwhile has nothing to say.
+  // Called by Call when its promise ends. One that was given up meanwhile has nothing to say.
   ended(call, hasResult, value) {
     if (!call.isRunning) return;
     const { number, id } = call;

@@ -37,6 +37,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     step!(6, "outbox", "0006_outbox.sql"),
     step!(7, "state", "0007_state.sql"),
     step!(8, "outbox order", "0008_outbox_order.sql"),
+    step!(9, "queue call", "0009_queue_call.sql"),
 ];
 
 /// The version this program brings a schema to.

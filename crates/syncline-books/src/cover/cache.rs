@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::segment::{self, BODY_UNITS, KEY_PREFIX, OVERHEAD_UNITS, Part, SEGMENTS};
-use super::{Compressed, CoverUrl, Refused, packed};
+use super::{Compressed, CoverUrl, Refused, check, packed};
 use crate::isbn::Isbn13;
 
 /// Covers by ISBN in at most [`STORED_MAX_BYTES`](super::STORED_MAX_BYTES) of localStorage.
@@ -154,32 +154,32 @@ impl CoverCache {
 
     /// Remembers a cover as the newest, forgetting the oldest where room is needed.
     pub fn insert(&mut self, isbn: Isbn13, url: &CoverUrl) -> Inserted {
-        self.put(isbn, &Compressed::new(isbn, url))
+        self.insert_text(isbn, url.as_str()).expect("it was checked when it was made")
     }
 
-    /// The same for a text that may be no cover; nothing is copied to find out.
+    /// The same for a text that may be no cover.
     pub fn insert_text(&mut self, isbn: Isbn13, url: &str) -> Result<Inserted, Refused> {
-        Ok(self.put(isbn, &Compressed::check(isbn, url)?))
-    }
-
-    fn put(&mut self, isbn: Isbn13, form: &Compressed<'_>) -> Inserted {
         let mut entry = mem::take(&mut self.scratch);
         entry.clear();
-        packed::write(&mut entry, isbn, form);
-        let known = self.place(isbn.number()).map(|place| self.entry(place).starts_with(&entry));
-        let inserted = if known == Some(true) {
-            Inserted::Unchanged
-        } else {
-            if known == Some(false) {
-                self.remove(isbn);
-            }
-            let units = segment::units(&entry);
-            let dropped = self.make_room(units);
-            self.append(isbn.number(), &entry, units);
-            Inserted::Stored { dropped }
-        };
+        let known = packed::write(&mut entry, isbn, &Compressed::of(isbn, url));
+        let checked = if known { Ok(()) } else { check(url) };
+        let inserted = checked.map(|()| self.put(isbn, &entry));
         self.scratch = entry;
         inserted
+    }
+
+    fn put(&mut self, isbn: Isbn13, entry: &str) -> Inserted {
+        let known = self.place(isbn.number()).map(|place| self.entry(place).starts_with(entry));
+        if known == Some(true) {
+            return Inserted::Unchanged;
+        }
+        if known == Some(false) {
+            self.remove(isbn);
+        }
+        let units = segment::units(entry);
+        let dropped = self.make_room(units);
+        self.append(isbn.number(), entry, units);
+        Inserted::Stored { dropped }
     }
 
     /// Forgets one cover. Costs as much as its segment is long.

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-use super::{CoverUrl, Refused, URL_MAX_BYTES, check, is_plain};
+use super::{CoverUrl, Refused};
 use crate::isbn::Isbn13;
 
 const NDL: (&str, &str) = ("https://ndlsearch.ndl.go.jp/thumbnail/", ".jpg");
@@ -57,17 +57,8 @@ impl<'a> Compressed<'a> {
         Self::of(isbn, url.as_str())
     }
 
-    /// The same of a text that may be no cover. Of what is known to be one, only the rest is looked at.
-    pub(super) fn check(isbn: Isbn13, url: &'a str) -> Result<Self, Refused> {
-        let form = Self::of(isbn, url);
-        let known = !matches!(form, Self::Url { .. }) && url.len() <= URL_MAX_BYTES;
-        if !(known && form.parts().all(is_plain)) {
-            check(url)?;
-        }
-        Ok(form)
-    }
-
-    fn of(isbn: Isbn13, url: &'a str) -> Self {
+    /// The same of a text that may be no cover.
+    pub(super) fn of(isbn: Isbn13, url: &'a str) -> Self {
         ndl(isbn, url)
             .or_else(|| rakuten(isbn, url))
             .or_else(|| url.strip_prefix(GOOGLE).map(|rest| Self::Google { rest: rest.into() }))
@@ -274,13 +265,6 @@ pub(super) mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4_000))]
-
-        #[test]
-        fn bk_05_what_is_checked_as_it_is_compressed_is_what_a_cover_is(text in texts(), more in 0..2_100_usize) {
-            let text = text + &"x".repeat(more * usize::from(more > 1_900));
-            let checked = Compressed::check(isbn(), &text).map(|form| form.expand(isbn()));
-            prop_assert_eq!(checked, CoverUrl::parse(text.clone()).map(Ok));
-        }
 
         #[test]
         fn bk_05_every_url_survives_the_round_trip_through_json(text in texts()) {

@@ -45,17 +45,17 @@ pub(super) struct Entry<'a> {
     payload: &'a str,
 }
 
-/// Appends one cover.
-pub(super) fn write(out: &mut String, isbn: Isbn13, form: &Compressed<'_>) {
+/// Appends one cover. True if it is made of known words, digits and ids alone, so that nothing in it could be refused.
+pub(super) fn write(out: &mut String, isbn: Isbn13, form: &Compressed<'_>) -> bool {
     write_number(out, isbn.number(), ISBN_DIGITS);
     match form {
-        Compressed::Ndl { other: None } => out.push('n'),
+        Compressed::Ndl { other: None } => write_known(out, 'n', ""),
         Compressed::Ndl { other: Some(name) } => write_text(out, 'N', &[name]),
         Compressed::Rakuten { dir, other } => {
             let digits = isbn.digits();
             let usual = dir.as_bytes() == &digits[9..];
             match other {
-                None if usual => out.push('s'),
+                None if usual => write_known(out, 's', ""),
                 None => write_text(out, 'r', &[dir]),
                 Some(name) => match suffix(&digits, name) {
                     Some(suffix) if usual => write_text(out, 'S', &[suffix]),
@@ -64,10 +64,7 @@ pub(super) fn write(out: &mut String, isbn: Isbn13, form: &Compressed<'_>) {
             }
         }
         Compressed::Google { rest } => match usual_ending(rest) {
-            Some((id, ending)) => {
-                out.push(char::from(b'a' + ending));
-                out.push_str(id);
-            }
+            Some((id, ending)) => write_known(out, char::from(b'a' + ending), id),
             None => write_text(out, 'g', &[rest]),
         },
         Compressed::Url { url } => write_text(out, 'u', &[url]),
@@ -121,10 +118,17 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn write_text(out: &mut String, letter: char, parts: &[&str]) {
+fn write_known(out: &mut String, letter: char, id: &str) -> bool {
+    out.push(letter);
+    out.push_str(id);
+    true
+}
+
+fn write_text(out: &mut String, letter: char, parts: &[&str]) -> bool {
     out.push(letter);
     parts.iter().for_each(|part| out.push_str(part));
     out.push(END);
+    false
 }
 
 fn last_four(isbn: Isbn13) -> String {
@@ -174,8 +178,8 @@ pub(super) fn read_number(text: &str) -> Option<u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::CoverUrl;
     use super::super::compressed::tests::{isbn, texts};
+    use super::super::{CoverCache, CoverUrl};
     use super::*;
 
     fn pack(url: &str) -> String {
@@ -233,6 +237,14 @@ mod tests {
             let entry = read(&both).unwrap();
             prop_assert_eq!((entry.isbn, entry.bytes), (isbn(), packed.len()));
             prop_assert_eq!(entry.form().unwrap().expand(isbn()), Ok(url));
+        }
+
+        #[test]
+        fn bk_05_a_text_is_taken_if_it_is_a_cover_and_only_then(text in texts(), more in 0..2_100_usize) {
+            let text = text + &"x".repeat(more * usize::from(more > 1_900));
+            let mut cache = CoverCache::new();
+            let taken = cache.insert_text(isbn(), &text).map(|_| cache.get(isbn()).unwrap());
+            prop_assert_eq!(taken, CoverUrl::parse(text));
         }
 
         #[test]
