@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 
-import { report } from "./report.mjs";
+import { report, settle } from "./report.mjs";
 
 const [contender, count] = [process.argv[2], Number(process.argv[3])];
 const LIMIT_BYTES = 2 * 1024 * 1024;
@@ -29,6 +29,7 @@ function measure(insert, size) {
   }
   // As an answer brings them: read from JSON.
   const inputs = JSON.parse(JSON.stringify(Array.from({ length: count }, (_, more) => [isbn(n + more), url(n + more)])));
+  settle();
   const start = performance.now();
   for (const [key, value] of inputs) {
     insert(key, value);

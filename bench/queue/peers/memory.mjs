@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 
-import { report } from "./report.mjs";
+import { report, settle } from "./report.mjs";
 
 const [contender, count] = [process.argv[2], Number(process.argv[3])];
 const CONCURRENCY = 10;
@@ -12,6 +12,7 @@ const contenders = {
   async "p-queue"() {
     const { default: PQueue } = await import("p-queue");
     const queue = new PQueue({ concurrency: CONCURRENCY });
+    settle();
     const start = performance.now();
     for (let n = 0; n < count; n += 1) {
       queue.add(nothing);
@@ -23,6 +24,7 @@ const contenders = {
   async bottleneck() {
     const { default: Bottleneck } = await import("bottleneck");
     const limiter = new Bottleneck({ maxConcurrent: CONCURRENCY });
+    settle();
     const start = performance.now();
     const jobs = [];
     for (let n = 0; n < count; n += 1) {
@@ -39,6 +41,7 @@ const contenders = {
     const keys = Array.from({ length: count }, (_, n) => `key-${n}`);
     const queue = createQueue({ name: "bench", concurrency: CONCURRENCY, run: nothing });
     await queue.ready;
+    settle();
     const start = performance.now();
     queue.enqueue(keys);
     await queue.idle();
