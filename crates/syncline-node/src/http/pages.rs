@@ -1,8 +1,11 @@
 //! The dashboard's pages, their assets and the browser package, from inside the binary (from disk in debug builds).
 //!
+//! A page's file holds what is its own, what goes into the head and what into the main part; `layout.html` is around all of them.
+//!
 //! Open to everybody: they hold no data. Everything has an `ETag` and is asked for again by name, so that a new version
 //! shows at the next visit.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
@@ -17,6 +20,12 @@ use crate::Context;
 const SHELF: &str = "/shelf";
 /// A context of its own inside the page of shared state.
 const STATE_FRAME: &str = "/state/frame";
+
+const LAYOUT: &str = "layout.html";
+/// Where a page's own part of the head goes in the layout.
+const HEAD: &str = "<!-- head -->";
+/// Where its main part goes; in its own file, where that begins.
+const MAIN: &str = "<!-- main -->";
 
 /// What pages may load.
 pub(crate) struct Policies {
@@ -81,17 +90,27 @@ pub(crate) fn is_static(path: &str) -> bool {
 pub(crate) async fn page(State(context): State<Arc<Context>>, request: Request) -> Result<Response, Error> {
     let Policies { usual, shelf, framed } = &context.policies;
     let path = request.uri().path();
-    let file = PAGES
-        .iter()
-        .find(|(page, _)| *page == path)
-        .and_then(|(_, name)| Pages::get(name).map(|file| (name, file)));
-    let (name, file) = file.ok_or_else(|| Error::missing("this page was not built into the node"))?;
+    let name = PAGES.iter().find(|(page, _)| *page == path).map(|(_, name)| *name);
+    let missing = || Error::missing("this page was not built into the node");
+    let file = name.and_then(Pages::get).ok_or_else(missing)?;
+    let layout = Pages::get(LAYOUT).ok_or_else(missing)?;
     let policy = match path {
         SHELF => shelf,
         STATE_FRAME => framed,
         _ => usual,
     };
-    Ok(respond(name, &file, request.headers(), policy))
+    let etag = etag([&layout, &file]);
+    let text = compose(path, &String::from_utf8_lossy(&layout.data), &String::from_utf8_lossy(&file.data));
+    Ok(respond(LAYOUT, text.into_bytes().into(), etag, request.headers(), policy))
+}
+
+/// A page in its layout, the link to itself marked. A file that is a whole page stays as it is.
+fn compose(path: &str, layout: &str, page: &str) -> String {
+    let Some((head, main)) = page.split_once(MAIN) else { return page.to_owned() };
+    let (before, after) = layout.split_once("<nav").unwrap_or((layout, ""));
+    let link = format!("href=\"{path}\"");
+    let after = after.replacen(&link, &format!("{link} aria-current=\"page\""), 1);
+    format!("{}<nav{after}", before.replacen(HEAD, head.trim(), 1)).replacen(MAIN, main.trim(), 1)
 }
 
 /// A file the pages use.
@@ -104,7 +123,8 @@ pub(crate) async fn asset(
 ) -> Result<Response, Error> {
     let name = format!("assets/{path}");
     let file = Pages::get(&name).ok_or_else(|| Error::missing("there is no such asset"))?;
-    Ok(respond(&name, &file, &headers, &context.policies.usual))
+    let etag = etag([&file]);
+    Ok(respond(&name, file.data, etag, &headers, &context.policies.usual))
 }
 
 /// A file of the browser package.
@@ -118,7 +138,8 @@ pub(crate) async fn package(
     let missing =
         || Error::missing("there is no such file in the browser package: run `cargo xtask wasm` to build it");
     let file = Package::get(&path).ok_or_else(missing)?;
-    Ok(respond(&path, &file, &headers, &context.policies.usual))
+    let etag = etag([&file]);
+    Ok(respond(&path, file.data, etag, &headers, &context.policies.usual))
 }
 
 /// The paths of all pages but the first, which stands for them in the description of the API.
@@ -126,17 +147,18 @@ pub(crate) fn further_paths() -> impl Iterator<Item = &'static str> {
     PAGES.iter().skip(1).map(|(path, _)| *path)
 }
 
-fn respond(name: &str, file: &EmbeddedFile, headers: &HeaderMap, policy: &HeaderValue) -> Response {
-    let etag = etag(&file.metadata.sha256_hash());
+fn respond(
+    name: &str,
+    data: Cow<'static, [u8]>,
+    etag: HeaderValue,
+    headers: &HeaderMap,
+    policy: &HeaderValue,
+) -> Response {
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| {
         let mut listed = known.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         listed.any(|tag| tag == b"*" || tag == etag.as_bytes())
     });
-    let mut response = if known {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        file.data.clone().into_owned().into_response()
-    };
+    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { data.into_response() };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -147,9 +169,11 @@ fn respond(name: &str, file: &EmbeddedFile, headers: &HeaderMap, policy: &Header
 }
 
 /// Weak, because compression changes the bytes and not the meaning.
-fn etag(hash: &[u8; 32]) -> HeaderValue {
-    let half = u128::from_be_bytes(*hash.first_chunk().expect("half of the hash"));
-    HeaderValue::from_str(&format!("W/\"{half:032x}\"")).expect("hex makes a header")
+fn etag<const FILES: usize>(files: [&EmbeddedFile; FILES]) -> HeaderValue {
+    let half =
+        |file: &EmbeddedFile| file.metadata.sha256_hash().first_chunk().copied().map(u128::from_be_bytes);
+    let hash: String = files.into_iter().flat_map(half).map(|half| format!("{half:032x}")).collect();
+    HeaderValue::from_str(&format!("W/\"{hash}\"")).expect("hex makes a header")
 }
 
 fn content_type(name: &str) -> &'static str {
@@ -180,6 +204,21 @@ mod tests {
         for path in ["/api/viewer", "/metrics", "/viewer/", "/assets", "/openapi.json", "/storage/pictures/x"]
         {
             assert!(!is_static(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_page_is_whole_in_its_layout_and_marks_the_way_to_itself() {
+        let text = |name| String::from_utf8(Pages::get(name).unwrap().data.into_owned()).unwrap();
+        for (path, name) in PAGES {
+            let page = compose(path, &text(LAYOUT), &text(name));
+            let once = |part: &str| page.matches(part).count() == 1;
+            assert!(["<!doctype html>", "<title>", "<main", "</html>"].into_iter().all(once), "{page}");
+            assert!(!page.contains(HEAD) && !page.contains(MAIN), "{page}");
+            if path != STATE_FRAME {
+                assert!(once("aria-current=\"page\""), "{page}");
+                assert!(page.contains(&format!("href=\"{path}\" aria-current=\"page\"")), "{page}");
+            }
         }
     }
 
