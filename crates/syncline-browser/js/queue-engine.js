@@ -18,7 +18,9 @@ const KINDS = ["new", "retry", "priority", "again"];
 const ROW = 6;
 // As many keys go to the rules as one text.
 const KEYS_AT_ONCE = 1_024;
-const CONTROL = /\p{Cc}/u;
+// Half a character has no UTF-8.
+const HALF = /\p{Cs}/u;
+const BAD = /[\p{Cc}\p{Cs}]/u;
 
 // How long tasks may follow each other without letting the page breathe, and after what pause they no longer do.
 const BURST_MS = 12;
@@ -479,9 +481,9 @@ export class Engine {
       const room = 3 * text.length;
       const at = this.#numbers.room(room);
       const { written } = encoder.encodeInto(text, new Uint8Array(heap().buffer, at, room));
-      if (!(text.isWellFormed() && this.#numbers.number(written, some.length, add))) {
+      if (HALF.test(text) || !this.#numbers.number(written, some.length, add)) {
         this.#sweep(numbers.subarray(0, from));
-        throw badKey(from + some.findIndex((key) => !key.isWellFormed() || CONTROL.test(key)));
+        throw badKey(from + some.findIndex((key) => BAD.test(key)));
       }
       numbers.set(new Uint32Array(heap().buffer, this.#numbers.toldAt, some.length), from);
     }
