@@ -19,6 +19,8 @@ pub(crate) struct Browser {
     record: Option<Held>,
     /// Who was last granted the record, and how many were before.
     owner: Option<(ActorId, u64)>,
+    /// The same, also after it gave the record back.
+    granted_to: Option<ActorId>,
     grants: u64,
     /// Who has read the record, for which time, and whether it is still what they have read.
     open: Vec<(ActorId, u64, bool)>,
@@ -37,6 +39,7 @@ impl Browser {
             queue: VecDeque::new(),
             record: None,
             owner: None,
+            granted_to: None,
             grants: 0,
             open: Vec::new(),
             stored: 0,
@@ -106,6 +109,7 @@ impl Browser {
             } else if lease(record) != lease(self.record) {
                 self.grants += 1;
                 self.owner = Some((from, self.grants));
+                self.granted_to = Some(from);
                 self.shared.borrow_mut().count("grants");
             }
             self.record = record;
@@ -136,7 +140,8 @@ impl Browser {
     }
 
     fn steal(&mut self, from: ActorId, request: Request, context: &mut Context<'_, Note>) {
-        assert_eq!(self.owner.map(|(tab, _)| tab), Some(from), "stolen without the record");
+        // It may have given the record back since: a page that is put aside does, and that may overtake the theft.
+        assert_eq!(self.granted_to, Some(from), "stolen without the record");
         self.shared.borrow_mut().count("steals");
         if let Some((victim, held)) = self.web.replace((from, request)) {
             context.send(victim, Note::Lock(Input::WebLost(held)));

@@ -26,6 +26,8 @@ pub(super) struct Wish {
     refused: bool,
     /// When the other's lease ends, as far as known: the record is to be looked at then.
     end: Option<Timestamp>,
+    /// Another tab gave the lock back during this attempt, which may be what it fails for.
+    woken: bool,
 }
 
 impl Wish {
@@ -72,11 +74,21 @@ impl Machine {
 
     /// Begins anew, with all attempts left.
     pub(super) fn begin(&mut self, call: Option<Call>, lease: LeaseId, options: Options) {
-        let wish = Wish { call, lease, options, attempt: 1, switched: false, refused: false, end: None };
+        let wish = Wish {
+            call,
+            lease,
+            options,
+            attempt: 1,
+            switched: false,
+            refused: false,
+            end: None,
+            woken: false,
+        };
         self.attempt(wish);
     }
 
     pub(super) fn attempt(&mut self, wish: Wish) {
+        let wish = Wish { woken: false, ..wish };
         if self.hidden {
             // A request left in the queue of a page that is put aside may hang for ever.
             self.doing = Doing::BackingOff { wish, until: Timestamp::from_ms(u64::MAX) };
@@ -200,7 +212,7 @@ impl Machine {
         self.emit_event(Event { kind: EventKind::Backoff, lease: None, error: Some(code), pause });
         wish.end = busy_until.map(|wall| self.mono_after(wall));
         wish.attempt = wish.attempt.saturating_add(1);
-        let until = self.now.mono + delay;
+        let until = if wish.woken { self.now.mono } else { self.now.mono + delay };
         self.doing = Doing::BackingOff { wish, until: wish.end.map_or(until, |end| end.min(until)) };
     }
 
@@ -228,6 +240,7 @@ impl Machine {
             }
             // The grant is on its way; if it is not, the queue hangs, and the record is free.
             Doing::Requesting { web: Web::Waiting { until, .. }, .. } => *until = soon.min(*until),
+            Doing::Requesting { wish, .. } | Doing::Switching { wish } => wish.woken = true,
             _ => {}
         }
     }
