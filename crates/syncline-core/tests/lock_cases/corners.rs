@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use syncline_core::lock::protocol::{EventKind, Loss, Options, Place, Setup, Source, State};
-use syncline_core::lock::{Code, Held, Input, LeaseId, Moment};
+use syncline_core::lock::{Code, Held, Input, LeaseId, Moment, Output};
 use syncline_core::time::Timestamp;
 
 use crate::tab::{Tab, WALL_START_MS, Web};
@@ -179,6 +179,23 @@ fn lk_21_a_waiter_goes_at_once_when_it_hears_of_a_release() {
 }
 
 #[test]
+fn lk_21_a_release_heard_of_in_the_middle_of_an_attempt_is_not_forgotten_when_that_fails() {
+    for (woken, state) in [(true, State::Switching), (false, State::BackingOff)] {
+        let mut tab = Tab::without_web_locks(&Rc::default());
+        let (now, call, options) = (tab.now, tab.last_call(), Options::default());
+        tab.machine.handle(now, Input::Acquire { call, lease: FRESH, options });
+        // The lease in it has ended; meanwhile its owner, back from a long freeze, gives it back, and is faster.
+        let ended = Held { lease: OTHER, expires_at: Timestamp::from_ms(WALL_START_MS - 1_000) };
+        tab.machine.handle(now, Input::Opened(Some(ended)));
+        if woken {
+            tab.machine.handle(now, Input::Woken);
+        }
+        let next = tab.machine.handle(now, Input::WriteFailed);
+        assert_eq!((tab.state(), next.contains(&Output::Open)), (state, woken), "{next:?}");
+    }
+}
+
+#[test]
 fn lk_07_an_abort_in_the_middle_of_the_record_takes_back_what_was_written() {
     let mut tab = Tab::new();
     let options = Options::default();
@@ -190,7 +207,6 @@ fn lk_07_an_abort_in_the_middle_of_the_record_takes_back_what_was_written() {
     outputs.extend(machine.handle(tab.now, Input::Opened(None)));
     outputs.extend(machine.handle(tab.now, Input::Abort(call)));
     assert_eq!(machine.state(), State::Idle);
-    use syncline_core::lock::Output;
     assert_eq!(machine.handle(tab.now, Input::Written), [Output::Write(None)]);
     assert_eq!(machine.handle(tab.now, Input::Written), [Output::Announce, Output::Close]);
     // And a request made meanwhile waits for the record to be closed, not for ever.
