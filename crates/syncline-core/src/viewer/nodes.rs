@@ -32,6 +32,8 @@ struct Peer {
     report: Report,
     /// When this very report was first seen.
     heard_at: Timestamp,
+    /// When it was seen last.
+    listed_at: Timestamp,
     watched_until: Timestamp,
     visible_until: Timestamp,
 }
@@ -51,14 +53,17 @@ impl Nodes {
         for (node, report) in reports.into_iter().take(kv::LIST_MAX).filter(|(node, _)| *node != self.own) {
             // The same number is the same report, and a lower one was overtaken on its way.
             let peer = match former.remove(node) {
-                Some(known) if known.report.seq >= report.seq => known,
+                Some(known) if known.report.seq >= report.seq => Peer { listed_at: now, ..known },
                 _ => Peer::new(now, report),
             };
             self.peers.insert(node.to_owned(), peer);
         }
-        // What stood at the last reading may still be asked for: a job may have fallen due since.
+        // What stood at the last reading may still be asked for: a job may have fallen due since. And an older reading may
+        // come after this one, in which a report that is gone here must not pass for news.
         let read_before = std::mem::replace(&mut self.read_at, now);
-        let kept = former.into_iter().filter(|(_, peer)| peer.watched_until > read_before);
+        let kept = former.into_iter().filter(|(_, peer)| {
+            peer.watched_until > read_before || now.saturating_since(peer.listed_at) < TTL
+        });
         let room = kv::LIST_MAX.saturating_sub(self.peers.len());
         self.peers.extend(kept.take(room));
     }
@@ -91,7 +96,7 @@ impl Peer {
             ms => now + Duration::from_millis(ms).min(TTL + SLACK),
         };
         let (watched_until, visible_until) = (until(report.watched_for_ms), until(report.visible_for_ms));
-        Self { report, heard_at: now, watched_until, visible_until }
+        Self { report, heard_at: now, listed_at: now, watched_until, visible_until }
     }
 
     /// The reported headcount, held to the promise: at least one while it stands, none afterwards.
@@ -137,6 +142,19 @@ mod tests {
         // Still listed long after: not news.
         restarted.observe(at(90), [("me-1", report(812, 2, 41))]);
         assert_eq!(restarted.total(at(90)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_24_a_reading_that_was_overtaken_brings_nobody_back() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(0), [("a", report(1, 1, 48))]);
+        nodes.observe(at(599), [("a", report(1, 1, 48))]);
+        nodes.observe(at(600), []);
+        nodes.observe(at(601), [("a", report(1, 1, 48))]);
+        assert_eq!(nodes.total(at(601)).viewers, 0);
+        // It is forgotten in the end, so that memory is bounded.
+        nodes.observe(at(700), []);
+        assert!(nodes.peers.is_empty());
     }
 
     #[test]
