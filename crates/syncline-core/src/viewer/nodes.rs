@@ -27,16 +27,28 @@ pub struct Nodes {
     read_at: Timestamp,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Peer {
-    report: Report,
-    /// When this very report was first seen.
-    heard_at: Timestamp,
-    /// When it was seen last.
+    /// The number of its last report.
+    seq: u64,
+    /// When that was seen last.
     listed_at: Timestamp,
+    /// What its reports promised, the last one last: who asks for a moment of the past wants what was known then, and
+    /// whatever was heard since.
+    promises: Vec<Promise>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Promise {
+    summary: Summary,
+    /// When its report was first seen.
+    heard_at: Timestamp,
     watched_until: Timestamp,
     visible_until: Timestamp,
 }
+
+/// Promises kept of one node. Reports that come in faster than jobs fall due are of no use.
+const PROMISES_MAX: usize = 8;
 
 impl Nodes {
     /// Knows nobody yet; reports of `own` will be left out, for the roster knows better.
@@ -50,19 +62,25 @@ impl Nodes {
     /// A report that has vanished keeps its promise: the store's idea of time may have jumped.
     pub fn observe<'a>(&mut self, now: Timestamp, reports: impl IntoIterator<Item = (&'a str, Report)>) {
         let mut former = std::mem::take(&mut self.peers);
+        // What stood at the last reading may still be asked for: a job may have fallen due since.
+        let read_before = std::mem::replace(&mut self.read_at, now);
         for (node, report) in reports.into_iter().take(kv::LIST_MAX).filter(|(node, _)| *node != self.own) {
+            let mut peer = former.remove(node).unwrap_or_default();
+            peer.listed_at = now;
             // The same number is the same report, and a lower one was overtaken on its way.
-            let peer = match former.remove(node) {
-                Some(known) if known.report.seq >= report.seq => Peer { listed_at: now, ..known },
-                _ => Peer::new(now, report),
-            };
+            if peer.promises.is_empty() || peer.seq < report.seq {
+                if peer.promises.len() == PROMISES_MAX {
+                    peer.promises.remove(0);
+                }
+                peer.promises.push(Promise::new(now, report));
+                peer.seq = report.seq;
+            }
             self.peers.insert(node.to_owned(), peer);
         }
-        // What stood at the last reading may still be asked for: a job may have fallen due since. And an older reading may
-        // come after this one, in which a report that is gone here must not pass for news.
-        let read_before = std::mem::replace(&mut self.read_at, now);
+        // An older reading may come after this one: a report that is gone here must not pass for news in it.
         let kept = former.into_iter().filter(|(_, peer)| {
-            peer.watched_until > read_before || now.saturating_since(peer.listed_at) < TTL
+            let stands = peer.promises.iter().any(|promise| promise.watched_until > read_before);
+            stands || now.saturating_since(peer.listed_at) < TTL
         });
         let room = kv::LIST_MAX.saturating_sub(self.peers.len());
         self.peers.extend(kept.take(room));
@@ -82,12 +100,36 @@ impl Nodes {
 
     /// The other nodes that have reported within the [`TTL`], and how many watch through each.
     pub fn heard(&self, now: Timestamp) -> impl Iterator<Item = (&str, Summary)> {
-        let recent = self.peers.iter().filter(move |(_, peer)| now.saturating_since(peer.heard_at) < TTL);
+        let recent = self.peers.iter().filter(move |(_, peer)| {
+            peer.promises.last().is_some_and(|last| now.saturating_since(last.heard_at) < TTL)
+        });
         recent.map(move |(node, peer)| (node.as_str(), peer.promised(now)))
     }
 }
 
 impl Peer {
+    /// The reported headcount at a moment, held to the promises: at least one while one stands, none afterwards.
+    fn promised(&self, at: Timestamp) -> Summary {
+        let mut most = Summary::default();
+        for promise in self.promises.iter().rev() {
+            let Summary { viewers, visible } = promise.kept(at);
+            most = Summary { viewers: most.viewers.max(viewers), visible: most.visible.max(visible) };
+            // Whatever came before was replaced by then.
+            if promise.heard_at <= at {
+                break;
+            }
+        }
+        most
+    }
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self { seq: 0, listed_at: Timestamp::ZERO, promises: Vec::new() }
+    }
+}
+
+impl Promise {
     fn new(now: Timestamp, report: Report) -> Self {
         let until = |ms| match ms {
             // No promise, not even for a moment before it was heard.
@@ -96,13 +138,12 @@ impl Peer {
             ms => now + Duration::from_millis(ms).min(TTL + SLACK),
         };
         let (watched_until, visible_until) = (until(report.watched_for_ms), until(report.visible_for_ms));
-        Self { report, heard_at: now, listed_at: now, watched_until, visible_until }
+        Self { summary: report.summary, heard_at: now, watched_until, visible_until }
     }
 
-    /// The reported headcount, held to the promise: at least one while it stands, none afterwards.
-    fn promised(&self, now: Timestamp) -> Summary {
-        let held = |until: Timestamp, count: u64| if now < until { count.max(1) } else { 0 };
-        let Summary { viewers, visible } = self.report.summary;
+    fn kept(&self, at: Timestamp) -> Summary {
+        let held = |until: Timestamp, count: u64| if at < until { count.max(1) } else { 0 };
+        let Summary { viewers, visible } = self.summary;
         Summary { viewers: held(self.watched_until, viewers), visible: held(self.visible_until, visible) }
     }
 }
@@ -142,6 +183,28 @@ mod tests {
         // Still listed long after: not news.
         restarted.observe(at(90), [("me-1", report(812, 2, 41))]);
         assert_eq!(restarted.total(at(90)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_24_a_moment_of_the_past_is_judged_by_what_was_known_then() {
+        let mut nodes = Nodes::new("me");
+        nodes.observe(at(0), [("a", report(1, 2, 50))]);
+        // The last viewer went just after the job fell due, and that is what the reading for it brings.
+        nodes.observe(at(31), [("a", report(2, 0, 0))]);
+        assert_eq!((nodes.total(at(30)).viewers, nodes.total(at(31)).viewers), (2, 0));
+        // A goodbye that was known then counts, whatever was promised before.
+        nodes.observe(at(41), [("a", report(3, 0, 0))]);
+        assert_eq!(nodes.total(at(40)).viewers, 0);
+        nodes.observe(at(51), [("a", report(4, 1, 60))]);
+        assert_eq!(
+            (nodes.total(at(40)).viewers, nodes.total(at(51)).viewers),
+            (1, 1),
+            "heard late, written before"
+        );
+        for second in 52..100 {
+            nodes.observe(at(second), [("a", report(second, 1, 60))]);
+        }
+        assert_eq!(nodes.peers["a"].promises.len(), PROMISES_MAX);
     }
 
     #[test]
