@@ -31,6 +31,8 @@ pub(crate) struct Fate {
     mending: Vec<(u64, Mend)>,
     /// Until when nobody is let in, so that there are minutes nobody watches.
     closed_until_ms: u64,
+    /// Until when the store's clock is left alone.
+    store_steady_until_ms: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -59,6 +61,7 @@ impl Fate {
             lives: 0,
             mending: Vec::new(),
             closed_until_ms: 0,
+            store_steady_until_ms: 0,
         };
         for _ in 0..NODES {
             let node = fate.new_node();
@@ -179,9 +182,14 @@ impl Fate {
 
     fn jump(&mut self) {
         self.trace.borrow_mut().counts.jumps += 1;
-        // The store keeps reports for ten minutes of its own wall clock; within that a jump must do no harm at all.
-        let (whose, longest_ms) =
-            if self.world.dice().chance(0.3) { (self.store, 500_000) } else { (self.any_node(), 7_200_000) };
+        // The store keeps reports for ten minutes of its own wall clock; within that a jump must do no harm at all. Two
+        // could be more together, before any report is written again.
+        let now_ms = self.world.now_ms();
+        let store = self.world.dice().chance(0.3) && now_ms >= self.store_steady_until_ms;
+        let (whose, longest_ms) = if store { (self.store, 500_000) } else { (self.any_node(), 7_200_000) };
+        if store {
+            self.store_steady_until_ms = now_ms + 600_000;
+        }
         let by_ms = self.world.dice().pick(1..=longest_ms) as i64;
         let direction = if self.world.dice().chance(0.5) { 1 } else { -1 };
         self.world.jump_wall(whose, by_ms * direction);
