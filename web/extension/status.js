@@ -15,6 +15,8 @@ export function mountStatus(state) {
   const dialog = at("reset-dialog");
   const seen = new Set();
   let timer;
+  // The layout that was chosen, until it is the one or was refused: the choice must not jump back meanwhile.
+  let wanted;
 
   at("status-schema").textContent = SCHEMA_VERSION;
   state.subscribe((event) => {
@@ -25,7 +27,7 @@ export function mountStatus(state) {
   later();
 
   for (const input of layouts) {
-    input.addEventListener("change", () => act(state.setLayout(input.value), `Stored as layout ${input.value} now.`));
+    input.addEventListener("change", () => choose(input.value));
   }
   at("sweep").addEventListener("click", () => act(state.sweep(), "Looked. What no index lists is removed in a minute."));
   at("reset").addEventListener("click", () => {
@@ -36,6 +38,12 @@ export function mountStatus(state) {
   dialog.addEventListener("close", () => {
     if (dialog.returnValue === "reset") act(state.reset(), "All entries were removed.");
   });
+
+  function choose(layout) {
+    wanted = layout;
+    const settled = () => (wanted = wanted === layout ? undefined : wanted);
+    act(state.setLayout(layout).finally(settled), `Stored as layout ${layout} now.`);
+  }
 
   async function act(work, done) {
     say("", "quiet");
@@ -59,7 +67,7 @@ export function mountStatus(state) {
     at("status-entries").textContent = state.isReady ? state.size.toLocaleString("en") : "–";
     at("status-layout").textContent = state.layout ?? "–";
     for (const input of layouts) {
-      input.checked = input.value === state.layout;
+      input.checked = input.value === (wanted ?? state.layout);
       input.disabled = !state.isReady;
     }
     at("reset").disabled = !state.isReady || state.size === 0;
