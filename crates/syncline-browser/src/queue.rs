@@ -1,7 +1,7 @@
 //! The paced queue for JavaScript: [`syncline_core::queue::Paced`] with numbers at its edges.
 //!
-//! Keys and results stay in JavaScript (`js/queue-engine.js`). [`KeyNumbers`] gives each key a small number; the rest is of
-//! numbers, their order and the pace. One call carries many of them: [`turn`](PacedQueue::turn) ends all calls that are
+//! Keys and results stay in JavaScript (`js/queue-engine.js`). [`KeyNumbers`] gives each key a small number; all
+//! else here is numbers, their order and the pace. One call carries many of them: [`turn`](PacedQueue::turn) ends all calls that are
 //! over and starts all that may start. That is what makes a task cost less than a microsecond.
 //!
 //! Every method is total: whatever JavaScript passes, the answer is a value. Keeping the rows is left to JavaScript.

@@ -2,7 +2,7 @@
 //!
 //! The keys themselves stay in JavaScript. Here each is known by a fingerprint of 128 bits that is keyed with a secret:
 //! nobody can make two keys that share one, and by chance none will. Many keys come as one text and are numbered in one
-//! call, because JavaScript's own map of texts costs more than all else that is done with a key.
+//! call; JavaScript's own map of texts takes longer and more memory.
 
 use std::hash::Hasher;
 

@@ -27,7 +27,7 @@ pub struct Nodes {
     read_at: Timestamp,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Peer {
     /// The number of its last report.
     seq: u64,
@@ -47,7 +47,7 @@ struct Promise {
     visible_until: Timestamp,
 }
 
-/// Promises kept of one node. Reports that come in faster than jobs fall due are of no use.
+/// Promises kept of one node: more than it makes between the moment a job falls due and the reading for it.
 const PROMISES_MAX: usize = 8;
 
 impl Nodes {
@@ -120,12 +120,6 @@ impl Peer {
             }
         }
         most
-    }
-}
-
-impl Default for Peer {
-    fn default() -> Self {
-        Self { seq: 0, listed_at: Timestamp::ZERO, promises: Vec::new() }
     }
 }
 
