@@ -71,6 +71,28 @@ fn source_files_say_what_they_are_and_hold_one_concept() {
     }
 }
 
+/// Two types of one name become one schema in the description of the API, and the one silently replaces the other.
+#[test]
+fn schemas_of_the_api_have_names_of_their_own() {
+    let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for source in tracked(&["crates/syncline-node/src/**/*.rs", "crates/syncline-node/src/*.rs"]) {
+        let text = read(&source);
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if !(line.trim_start().starts_with("#[derive(") && line.contains("ToSchema")) {
+                continue;
+            }
+            let item = lines.find(|line| line.contains("struct ") || line.contains("enum ")).unwrap();
+            let words: Vec<&str> = item.split([' ', '<', '(', '{', ';']).collect();
+            let at = words.iter().position(|word| matches!(*word, "struct" | "enum")).unwrap();
+            if let Some(other) = seen.insert(words[at + 1].to_owned(), source.clone()) {
+                panic!("{} is a schema in {} and in {}", words[at + 1], other.display(), source.display());
+            }
+        }
+    }
+    assert!(seen.len() > 40, "only {} schemas were found", seen.len());
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }

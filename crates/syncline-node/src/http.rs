@@ -72,7 +72,7 @@ pub fn behind_door(router: Router<Arc<Context>>, context: &Arc<Context>) -> Rout
 /// The description of the API: as JSON, and as the list of series that requests are counted in.
 pub(crate) fn description(registry: &crate::metrics::Registry) -> (Bytes, metrics::Routes) {
     let api = routes().1;
-    let json = api.to_json().expect("the description is made of strings");
+    let json = openapi::published(&api).to_json().expect("the description is made of strings");
     (json.into(), metrics::Routes::new(registry, &api))
 }
 

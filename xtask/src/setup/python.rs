@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::workspace::Workspace;
 use crate::{command, screen};
 
-/// A server that speaks S3, for the tests of recordings in a bucket.
+/// A server that speaks S3, for the tests of recordings in a bucket. With it comes the validator of API descriptions.
 const MOTO: &str = "moto[server]==5.1.16";
 
 /// The server that speaks S3.

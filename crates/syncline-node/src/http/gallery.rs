@@ -37,6 +37,7 @@ pub(crate) struct Hung {
 #[derive(Debug, Deserialize, IntoParams)]
 pub(crate) struct Wanted {
     /// At most this many, 24 if absent, 200 at most.
+    #[param(minimum = 1, maximum = 200)]
     limit: Option<usize>,
 }
 

@@ -31,6 +31,7 @@ pub(crate) struct Runs {
 #[derive(Debug, Deserialize, IntoParams)]
 pub(crate) struct Page {
     /// At most this many, 50 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// Only runs before this one: the last `id` of the page before.
     before: Option<i64>,

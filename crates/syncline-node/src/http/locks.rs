@@ -104,20 +104,20 @@ pub(crate) struct Lock {
 
 /// Several locks.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Listing {
+pub(crate) struct LockList {
     locks: Vec<Lock>,
 }
 
 /// Lists the locks that are held, by name.
 #[utoipa::path(get, path = "/api/locks", tag = "lock", params(Range),
-    responses((status = 200, body = Listing), (status = 400)))]
+    responses((status = 200, body = LockList), (status = 400)))]
 pub(crate) async fn list(
     State(context): State<Arc<Context>>,
     Query(range): Query<Range>,
-) -> Result<axum::Json<Listing>, Error> {
+) -> Result<axum::Json<LockList>, Error> {
     let limit = range.limit(LIST_MAX)?;
     let held = context.locks.list(&range.prefix, limit).await?;
-    Ok(axum::Json(Listing { locks: held.into_iter().map(Lock::from).collect() }))
+    Ok(axum::Json(LockList { locks: held.into_iter().map(Lock::from).collect() }))
 }
 
 /// Acquires a lock, waiting for it if asked to. 409 `held` says who has it.

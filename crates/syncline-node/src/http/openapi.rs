@@ -1,4 +1,7 @@
 //! The description of the API at `/openapi.json`, made from the handlers themselves.
+//!
+//! Guarantees: it is a valid document, from which clients can be generated: every operation has an id of its own, every
+//! answer a description, every path is a template. Pages and their files are for browsers and are not in it.
 
 use std::sync::Arc;
 
@@ -18,6 +21,17 @@ use crate::Context;
     info(
         title = "Syncline",
         description = "A coordination layer for applications that live in many places at once."
+    ),
+    servers((url = "/", description = "The node that serves this description")),
+    tags(
+        (name = "state", description = "Entities that devices share, by space"),
+        (name = "lock", description = "Leases with a fencing token"),
+        (name = "outbox", description = "Changes and files on their way from one system to another"),
+        (name = "queue", description = "Keyed work at the pace of an outside API"),
+        (name = "viewer", description = "Who is watching, and the jobs that depend on it"),
+        (name = "kv", description = "Keys with a time to live"),
+        (name = "session", description = "Signing a browser in and out"),
+        (name = "health", description = "Whether the node is well, and what it counts")
     ),
     components(schemas(ErrorBody))
 )]
@@ -41,15 +55,8 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
     }
     for (path, item) in &mut api.paths.paths {
         for (method, operation) in operations_mut(item) {
-            let content = Content::new(Some(Ref::from_schema_name("ErrorBody")));
-            let error =
-                ResponseBuilder::new().description("Any error").content("application/json", content).build();
-            for (status, response) in &mut operation.responses.responses {
-                if let (RefOr::T(response), true) = (response, status.starts_with(['4', '5'])) {
-                    response.content = error.content.clone();
-                }
-            }
-            operation.responses.responses.insert("default".to_owned(), error.into());
+            operation.operation_id = Some(operation_id(path, operation));
+            describe_responses(operation);
             if !auth::is_open(&method, path) {
                 let none = Vec::<String>::new();
                 let either =
@@ -59,6 +66,69 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
         }
     }
     api
+}
+
+/// What of `api` is told to programs: everything but pages and their files.
+pub(crate) fn published(api: &OpenApi) -> OpenApi {
+    let mut published = api.clone();
+    published
+        .paths
+        .paths
+        .retain(|_, item| !operations(item).any(|(_, operation)| has_tag(operation, "pages")));
+    published
+}
+
+fn has_tag(operation: &Operation, tag: &str) -> bool {
+    operation.tags.iter().flatten().any(|known| known == tag)
+}
+
+/// The name a generated client gives the operation: what it is about, and the name of its handler. Handlers alone are
+/// called `list` in six places.
+fn operation_id(path: &str, operation: &Operation) -> String {
+    let handler = operation.operation_id.as_deref().unwrap_or_default();
+    let below = path.strip_prefix("/api/").or_else(|| path.strip_prefix("/storage/"));
+    let tag = operation.tags.iter().flatten().next().map_or("node", String::as_str);
+    let about = below.and_then(|below| below.split('/').next()).unwrap_or(tag);
+    format!("{about}_{handler}")
+}
+
+/// Gives every error the one body that all errors have, and every answer the description that the standard demands.
+fn describe_responses(operation: &mut Operation) {
+    let content = Content::new(Some(Ref::from_schema_name("ErrorBody")));
+    let error = ResponseBuilder::new().description("Any error").content("application/json", content).build();
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        if status.starts_with(['4', '5']) {
+            response.content = error.content.clone();
+        }
+        if response.description.is_empty() {
+            response.description = meaning(status).to_owned();
+        }
+    }
+    operation.responses.responses.insert("default".to_owned(), error.into());
+}
+
+/// What a status means here, where its operation says nothing of its own.
+fn meaning(status: &str) -> &'static str {
+    match status {
+        "200" => "Done",
+        "202" => "Taken; it is done later",
+        "204" => "Done; there is nothing to say",
+        "304" => "Unchanged",
+        "400" => "The request makes no sense, and will not later",
+        "401" => "A credential is missing or wrong",
+        "403" => "The caller may not do this",
+        "404" => "There is no such thing",
+        "409" => "It is in another state than the request needs",
+        "412" => "It was changed since the caller read it",
+        "413" => "The body is too large",
+        "416" => "There is no such range of bytes",
+        "422" => "The request can be read, but not carried out",
+        "429" => "Too many; try again later",
+        "503" => "Not now; try again later",
+        "507" => "There is no room left",
+        _ => "See the body",
+    }
 }
 
 /// This description.

@@ -89,6 +89,7 @@ pub(crate) struct Page {
     /// The `next` of the page before.
     after: Option<i64>,
     /// At most this many, 50 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 

@@ -116,6 +116,7 @@ pub(crate) struct Page {
     /// The `next` of the page before.
     after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct Range {
     #[serde(default)]
     pub(crate) prefix: String,
     /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 

@@ -75,6 +75,7 @@ pub(crate) struct Page {
     /// The `next` of the page before, or the ISBN of its last book.
     after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
@@ -84,6 +85,7 @@ pub(crate) struct FindsRange {
     #[serde(default)]
     after: u64,
     /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
