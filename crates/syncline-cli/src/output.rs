@@ -81,9 +81,19 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
 
 /// Says what is wrong, beside the results.
 pub(crate) fn complain(what: impl Display) {
-    let prefix = if io::stderr().is_terminal() { "\x1b[31merror:\x1b[0m" } else { "error:" };
+    say_prefixed("\x1b[31m", "error:", what);
+}
+
+/// Says on standard error what deserves a look but stops nothing.
+pub(crate) fn warn(what: impl Display) {
+    say_prefixed("\x1b[33m", "warning:", what);
+}
+
+fn say_prefixed(colour: &str, prefix: &str, what: impl Display) {
+    let mut out = io::stderr();
+    let (on, off) = if out.is_terminal() { (colour, "\x1b[0m") } else { ("", "") };
     // Nobody is left to tell if even this cannot be written.
-    let _ = writeln!(io::stderr(), "{prefix} {what}");
+    let _ = writeln!(out, "{on}{prefix}{off} {what}");
 }
 
 fn quiet_end(written: io::Result<()>) -> anyhow::Result<()> {

@@ -74,6 +74,8 @@ pub struct Config {
     pub recordings: Recordings,
     /// Where the settings that have several sources came from.
     sources: BTreeMap<&'static str, Place>,
+    /// The file, if everybody may read the secrets in it.
+    exposed_file: Option<PathBuf>,
 }
 
 /// What the command line said. `None` leaves a setting to the layers below.
@@ -101,12 +103,13 @@ impl Config {
     /// Reads all layers. `environment` answers for one variable at a time, so that tests need not change their own.
     pub fn load(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, Error> {
         let named = flags.config.clone().or_else(|| environment("SYNCLINE_CONFIG").map(PathBuf::from));
-        let path = named.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
-        let text = match read_bounded(path) {
+        let path = named.clone().unwrap_or_else(|| usual_file(environment));
+        let text = match read_bounded(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => String::new(),
-            Err(source) => return Err(Error::Unreadable { path: path.to_owned(), source }),
+            Err(source) => return Err(Error::Unreadable { path, source }),
         };
+        let readable_by_all = is_readable_by_all(&path);
         let token = match &flags.token_file {
             None => None,
             Some(path) => {
@@ -118,8 +121,8 @@ impl Config {
                 )
             }
         };
-        let report = Report::new(path, text);
-        let config = {
+        let report = Report::new(&path, text.clone());
+        let mut config = {
             let document = report.parse();
             let root = Section::root(&report, document.as_ref());
             Layers { flags, token, environment, root, report: &report, sources: BTreeMap::new() }.read()
@@ -131,7 +134,14 @@ impl Config {
         if config.token.is_none() && !config.listen.ip().is_loopback() {
             return Err(Error::TokenRequired { listen: config.listen });
         }
+        config.exposed_file =
+            (readable_by_all && config.secrets().iter().any(|secret| text.contains(secret))).then_some(path);
         Ok(config)
+    }
+
+    /// The configuration file, if it holds a secret and everybody on this machine may read it.
+    pub fn exposed_file(&self) -> Option<&Path> {
+        self.exposed_file.as_deref()
     }
 
     /// The database's address as it may be shown.
@@ -163,6 +173,20 @@ impl Config {
         secrets.dedup();
         secrets
     }
+}
+
+/// The first place that has a file: the working folder, then the folders that a service manager names.
+fn usual_file(environment: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let folders = ["CREDENTIALS_DIRECTORY", "CONFIGURATION_DIRECTORY"].into_iter().filter_map(environment);
+    let places = folders.map(|folder| Path::new(&folder).join(DEFAULT_FILE));
+    let here = PathBuf::from(DEFAULT_FILE);
+    if here.exists() { here } else { places.into_iter().find(|place| place.exists()).unwrap_or(here) }
+}
+
+fn is_readable_by_all(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+
+    fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
 }
 
 /// A file's text, if it is not absurdly large.
@@ -234,6 +258,7 @@ impl Layers<'_> {
             entities,
             recordings,
             sources,
+            exposed_file: None,
         }
     }
 

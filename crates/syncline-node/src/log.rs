@@ -16,10 +16,15 @@ use crate::secret::REDACTED;
 /// Texts shorter than this are not searched for: they would hide half of every line and protect nothing.
 const SECRET_MIN_BYTES: usize = 6;
 
-/// Starts logging for the whole process, without `secrets`. To be called once, before anything else starts.
+/// Starts logging for the whole process, without `secrets`, panics included. To be called once, before anything else starts.
 pub fn start(log: &Log, secrets: Vec<String>) -> Result<(), TryInitError> {
     use tracing_subscriber::util::SubscriberInitExt;
 
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let what = panic.payload_as_str().unwrap_or("no message");
+        tracing::error!(place, "a panic, which is a bug in this program: {what}");
+    }));
     let terminal = io::stderr().is_terminal();
     let json = match log.format {
         LogFormat::Auto => !terminal,

@@ -38,26 +38,39 @@ impl fmt::Display for Secret {
     }
 }
 
-/// `url` as it may be shown: no password and no query, which are where credentials travel.
-/// A text that cannot be read as an address is hidden whole: nobody knows which part of it is the secret.
+/// `url` as it may be shown, without the parts in which credentials travel.
+///
+/// Of a database's address these are the password and the query. Of any other address they are the user, the password,
+/// the query and the path: the address of a webhook is itself a key. A text that cannot be read as an address is hidden
+/// whole: nobody knows which part of it is the secret.
 pub fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();
     }
     let Ok(mut parsed) = Url::parse(url) else { return REDACTED.to_owned() };
-    if parsed.password().is_some() && parsed.set_password(Some("redacted")).is_err() {
-        return REDACTED.to_owned();
+    let is_database = matches!(parsed.scheme(), "postgres" | "postgresql");
+    let hidden = Some("redacted");
+    let mut refused = parsed.password().is_some() && parsed.set_password(hidden).is_err();
+    if !is_database {
+        refused |= !parsed.username().is_empty() && parsed.set_username("redacted").is_err();
+        if parsed.path().len() > 1 {
+            parsed.set_path("/redacted");
+        }
     }
     if parsed.query().is_some() {
-        parsed.set_query(Some("redacted"));
+        parsed.set_query(hidden);
     }
-    parsed.to_string()
+    if refused { REDACTED.to_owned() } else { parsed.to_string() }
 }
 
-/// The parts of `url` that are secret by themselves: the password, as written and decoded, and every query value.
+/// The parts of `url` that are secret by themselves: the password, as written and decoded, every query value, and the user
+/// of an address that is no database's.
 pub(crate) fn url_secrets(url: &str) -> Vec<String> {
     let Ok(parsed) = Url::parse(url) else { return Vec::new() };
     let mut secrets: Vec<String> = parsed.query_pairs().map(|(_, value)| value.into_owned()).collect();
+    if !parsed.username().is_empty() && matches!(parsed.scheme(), "http" | "https") {
+        secrets.push(parsed.username().to_owned());
+    }
     if let Some(password) = parsed.password() {
         secrets.push(password.to_owned());
         let decoded = url::form_urlencoded::parse(format!("p={}", password.replace('+', "%2B")).as_bytes())
@@ -82,11 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shown_without_password_and_query() {
+    fn an_address_is_shown_without_what_may_be_a_credential() {
         let cases = [
             ("postgres://ann:canary@db:5432/syncline", "postgres://ann:redacted@db:5432/syncline"),
             ("postgres://db/syncline?password=canary", "postgres://db/syncline?redacted"),
-            ("https://hooks.example/run?key=canary", "https://hooks.example/run?redacted"),
+            ("https://hooks.example/run?key=canary", "https://hooks.example/redacted?redacted"),
+            ("https://hooks.example/services/canary", "https://hooks.example/redacted"),
+            ("https://canary@hooks.example:8443/", "https://redacted@hooks.example:8443/"),
+            ("https://canary:canary@hooks.example", "https://redacted:redacted@hooks.example/"),
             ("sqlite:data/syncline.db", "sqlite:data/syncline.db"),
             ("not an address: canary", REDACTED),
         ];

@@ -13,7 +13,7 @@ use serde_json::json;
 use syncline_node::Config;
 use syncline_store::Store;
 
-use super::serve::Settings;
+use super::serve::{Settings, exposed};
 use crate::output::{self, Shown, Tone, toned};
 
 /// Less free space than this stops writes soon; less than the second deserves a look.
@@ -72,6 +72,7 @@ impl Doctor {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let config = self.settings.load()?;
         let checks = [
+            configuration(&config),
             token(&config),
             data_folder(&config.data),
             disk_space(&config.data),
@@ -109,6 +110,14 @@ fn warn(name: &'static str, finding: impl Into<String>) -> Check {
 
 fn fail(name: &'static str, finding: impl Into<String>) -> Check {
     Check { name, state: State::Fail, finding: finding.into() }
+}
+
+/// That it makes sense was checked when it was read.
+fn configuration(config: &Config) -> Check {
+    match config.exposed_file() {
+        Some(file) => warn("configuration", exposed(file)),
+        None => ok("configuration", "makes sense"),
+    }
 }
 
 /// That a token is there when one is needed was checked with the configuration.

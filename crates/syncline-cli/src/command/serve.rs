@@ -1,6 +1,6 @@
 //! `syncline serve`: a node until it is told to stop.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use syncline_node::config::Flags;
@@ -37,7 +37,7 @@ pub(crate) struct Serve {
 /// The settings of a node that can be given as flags.
 #[derive(clap::Args)]
 pub(crate) struct Settings {
-    /// The configuration file. [env: SYNCLINE_CONFIG] [default: syncline.toml, if there is one]
+    /// The configuration file. [env: SYNCLINE_CONFIG] [default: syncline.toml here, or where systemd says]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where to listen. [env: SYNCLINE_LISTEN] [default: 127.0.0.1:3000]
@@ -80,13 +80,25 @@ impl Settings {
     }
 }
 
+/// What is wrong with `file`, and what to do.
+pub(crate) fn exposed(file: &Path) -> String {
+    let file = file.display();
+    format!("{file} holds a secret and everybody on this machine can read it: `chmod o-r {file}`")
+}
+
 impl Serve {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let config = self.settings.load()?;
         if self.check {
+            if let Some(file) = config.exposed_file() {
+                output::warn(exposed(file));
+            }
             return output::line(config.to_string().trim_end());
         }
         log::start(&config.log, config.secrets()).context("cannot start the log")?;
+        if let Some(file) = config.exposed_file() {
+            tracing::warn!("{}", exposed(file));
+        }
         server::raise_file_limit();
         // Listened for from the beginning: a signal during the start must not be lost.
         let stop = stop_signal()?;

@@ -100,8 +100,17 @@ fn doctor_tells_each_finding_and_fails_for_what_would_fail() {
     let found: Value = serde_json::from_slice(&healthy.stdout).unwrap();
     let names: Vec<_> =
         found["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    let all =
-        ["token", "data folder", "disk space", "database", "port", "open files", "clock", "browser package"];
+    let all = [
+        "configuration",
+        "token",
+        "data folder",
+        "disk space",
+        "database",
+        "port",
+        "open files",
+        "clock",
+        "browser package",
+    ];
     assert_eq!(names, all);
     assert!(healthy.status.success(), "{found}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it leaves nothing behind");

@@ -57,6 +57,46 @@ fn check_prints_what_all_layers_come_to_and_starts_nothing() {
     assert!(!folder.path().join("elsewhere").exists());
 }
 
+/// `/etc/syncline/syncline.toml` was not read unless a variable named it: an operator who put it there was ignored.
+#[test]
+fn the_file_is_found_where_the_service_manager_says_unless_there_is_one_here() {
+    let (here, etc) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let listen = |folder: &std::path::Path, port: u16| {
+        std::fs::write(folder.join("syncline.toml"), format!("listen = \"127.0.0.1:{port}\"\n")).unwrap();
+    };
+    let shown = |variable: &str| {
+        let environment = [(variable, etc.path().to_str().unwrap())];
+        let output = run(here.path(), &["serve", "--check"], &environment);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    listen(etc.path(), 4);
+    for variable in ["CONFIGURATION_DIRECTORY", "CREDENTIALS_DIRECTORY"] {
+        assert!(shown(variable).contains("listen = \"127.0.0.1:4\""), "{variable}");
+    }
+    listen(here.path(), 5);
+    assert!(shown("CONFIGURATION_DIRECTORY").contains("listen = \"127.0.0.1:5\""));
+}
+
+#[test]
+fn a_file_with_a_secret_that_everybody_can_read_is_pointed_out() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("syncline.toml");
+    let said = |text: &str, mode: u32| {
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let check = run(folder.path(), &["serve", "--check"], &[]);
+        let doctor = run(folder.path(), &["doctor", "--listen", "127.0.0.1:0"], &[]);
+        assert!(check.status.success(), "{check:?}");
+        let warned = |text: &[u8]| String::from_utf8_lossy(text).contains("everybody on this machine");
+        (warned(&check.stderr), warned(&doctor.stdout))
+    };
+    assert_eq!(said("token = \"canary-0123456789abcdef\"\n", 0o644), (true, true));
+    assert_eq!(said("token = \"canary-0123456789abcdef\"\n", 0o640), (false, false));
+    assert_eq!(said("jobs = []\n", 0o644), (false, false));
+}
+
 #[test]
 fn wrong_use_is_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();

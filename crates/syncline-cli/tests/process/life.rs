@@ -62,6 +62,18 @@ fn streams_and_half_sent_requests_do_not_delay_the_end() {
     assert!(rest.is_empty());
 }
 
+/// SIGHUP, by which services are asked to read their configuration again, ended the node at once and without a word.
+#[test]
+fn op_08_sighup_ends_no_service_and_is_answered_in_the_log() {
+    let mut node = Node::start("");
+    node.signal(Signal::HUP);
+    while !node.log().contains("SIGHUP changes nothing") {
+        assert_eq!(node.ask("GET", "/healthz", &[], "").0, 200);
+    }
+    node.signal(Signal::TERM);
+    assert!(node.ended().success());
+}
+
 #[test]
 fn what_was_acknowledged_survives_kill_9() {
     let node = Node::start("");

@@ -1,7 +1,9 @@
-//! The effective configuration as a file that could be loaded again, with every secret hidden.
+//! The effective configuration as a file that could be loaded again, with everything hidden that may be a secret: tokens,
+//! headers, bodies, arguments of commands, and all of an address behind its host.
 
 use std::fmt::{self, Display, Write};
 
+use super::template::KEY;
 use super::{Api, Config, Input, Job, Place, Queue, Run};
 use crate::secret::{REDACTED, redact_url};
 
@@ -112,7 +114,8 @@ fn fmt_api(f: &mut fmt::Formatter<'_>, api: &Api) -> fmt::Result {
         setting(f, &format!("headers.{name}"), REDACTED)?;
     }
     if let Some((body, _)) = &api.body {
-        setting(f, "body", body.as_str())?;
+        let place = if body.contains(KEY) { KEY } else { "" };
+        setting(f, "body", format!("{REDACTED}{place}"))?;
     }
     setting(f, "success", api.success.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     setting(f, "failure_attempts", i64::from(api.failure_attempts))?;
@@ -136,7 +139,8 @@ fn fmt_job(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {
     match &job.run {
         Run::Picture => setting(f, "run", "picture"),
         Run::Command { program, arguments } => {
-            let words: Vec<String> = std::iter::once(program).chain(arguments).cloned().collect();
+            let hidden = arguments.iter().map(|_| REDACTED.to_owned());
+            let words: Vec<String> = std::iter::once(program.clone()).chain(hidden).collect();
             setting(f, "run.command", words)
         }
         Run::Http(call) => {
@@ -145,7 +149,7 @@ fn fmt_job(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {
             for (name, _) in &call.headers {
                 setting(f, &format!("run.http.headers.{name}"), REDACTED)?;
             }
-            call.body.as_ref().map_or(Ok(()), |body| setting(f, "run.http.body", body.as_str()))
+            call.body.as_ref().map_or(Ok(()), |_| setting(f, "run.http.body", REDACTED))
         }
     }
 }

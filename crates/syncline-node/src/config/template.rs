@@ -10,7 +10,7 @@ use url::{Host, Url};
 use crate::secret::redact_url;
 
 /// What stands for the key.
-const KEY: &str = "{key}";
+pub(super) const KEY: &str = "{key}";
 
 /// Longest address, with its key.
 pub const URL_MAX_BYTES: usize = 8 * 1024;
@@ -64,9 +64,10 @@ impl Template {
         Url::parse(&text).map_err(|error| format!("the address for this key cannot be used: {error}"))
     }
 
-    /// The address as it may be shown, the place for the key included.
+    /// The address as it may be shown: behind the host only the place for the key.
     pub fn shown(&self) -> String {
-        redact_url(&self.text).replace("%7Bkey%7D", KEY)
+        let shown = redact_url(&self.text);
+        if self.has_key() { shown.replacen("/redacted", &format!("/redacted/{KEY}"), 1) } else { shown }
     }
 
     /// The text itself, query and all.
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn qu_23_a_shown_address_has_no_query() {
         let template = Template::parse("https://api.example/books/{key}?token=canary").unwrap();
-        assert_eq!(template.shown(), "https://api.example/books/{key}?redacted");
+        assert_eq!(template.shown(), "https://api.example/redacted/{key}?redacted");
         assert!(!format!("{template:?}").contains("canary"));
     }
 

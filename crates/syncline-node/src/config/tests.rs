@@ -187,6 +187,33 @@ fn beyond_loopback_a_token_is_required() {
     }
 }
 
+/// The print showed the path of a webhook, its user, the body of a call and the arguments of a command, each of which is
+/// where somebody keeps a credential.
+#[test]
+fn whatever_may_be_a_credential_is_in_no_print() {
+    let file = r#"
+        [[jobs]]
+        name = "hook"
+        cron = "* * * * *"
+        input = "https://canary-user@x.example/canary-path"
+        run = { http = { url = "https://canary-user@x.example/services/canary-path", body = "canary-body" } }
+        [[jobs]]
+        name = "program"
+        cron = "* * * * *"
+        run = { command = ["backup", "--password", "canary-argument"] }
+        [[queues]]
+        name = "geocode"
+        url = "https://api.example/canary-path/{key}"
+        method = "POST"
+        body = "canary-body {key}"
+    "#;
+    let shown = load(file).unwrap().to_string();
+    assert!(!shown.contains("canary"), "{shown}");
+    for visible in ["x.example", "api.example", "\"backup\""] {
+        assert!(shown.contains(visible), "{visible} is missing in {shown}");
+    }
+}
+
 #[test]
 fn secrets_are_in_no_print_and_no_error() {
     let file = r#"

@@ -30,7 +30,7 @@ async fn qu_24_every_queue_says_how_it_is() {
         ]
     );
     let words = named(&list, "words");
-    assert_eq!(words["url"], "http://127.0.0.1:1/{key}?redacted");
+    assert_eq!(words["url"], "http://127.0.0.1:1/redacted/{key}?redacted");
     let counts = json!({ "waiting": 0, "running": 0, "retrying": 0, "done": 0, "failed": 0, "dead": 0 });
     assert_eq!(
         (&words["counts"], &words["interval_ms"], &words["breaker"]),
