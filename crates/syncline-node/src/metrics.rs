@@ -92,7 +92,12 @@ impl Default for Registry {
     }
 }
 
+/// Labels that Prometheus sets itself: it would rename ours, and every query and alert would read the wrong one.
+const LABELS_OF_PROMETHEUS: [&str; 4] = ["job", "instance", "le", "quantile"];
+
 fn key(name: &'static str, labels: &[(&'static str, &str)]) -> Key {
+    let taken = labels.iter().find(|(label, _)| LABELS_OF_PROMETHEUS.contains(label));
+    assert!(taken.is_none(), "{name} has the label {taken:?}, which is Prometheus' own");
     let labels = labels.iter().map(|(label, value)| Label::new(*label, (*value).to_owned()));
     Key::from_parts(name, labels.collect::<Vec<_>>())
 }
@@ -109,6 +114,13 @@ mod tests {
         counter.increment(2);
         assert!(one.render().contains("syncline_test_things_total{kind=\"good\"} 2"));
         assert!(!other.render().contains("syncline_test_things_total"));
+    }
+
+    /// Jobs were counted with a label `job`, which is what Prometheus calls its own targets: the alert named the wrong job.
+    #[test]
+    #[should_panic(expected = "Prometheus' own")]
+    fn a_label_that_prometheus_sets_itself_is_refused() {
+        let _ = Registry::new().counter("syncline_test_things_total", "Things.", &[("job", "report")]);
     }
 
     #[test]

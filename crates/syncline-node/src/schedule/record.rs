@@ -191,7 +191,7 @@ impl Counts {
     pub(super) fn new(registry: &Registry, job: &str) -> Counts {
         let decisions = Reason::ALL.map(|reason| {
             let (decision, why) = reason.as_str().split_once(": ").expect("a reason is a decision and a why");
-            let labels = [("job", job), ("decision", decision), ("reason", why)];
+            let labels = [("name", job), ("decision", decision), ("reason", why)];
             registry.counter(
                 "syncline_schedule_decisions_total",
                 "Firings, by what was decided and why.",
@@ -200,7 +200,7 @@ impl Counts {
         });
         let took = |result| {
             let help = "How long runs took, attempts and pauses together.";
-            registry.duration("syncline_schedule_run_seconds", help, &[("job", job), ("result", result)])
+            registry.duration("syncline_schedule_run_seconds", help, &[("name", job), ("result", result)])
         };
         let saved_help = "What skipped runs would have cost, in millionths of a dollar.";
         Counts {
@@ -208,7 +208,7 @@ impl Counts {
             saved_micro_usd: registry.counter(
                 "syncline_schedule_saved_micro_usd_total",
                 saved_help,
-                &[("job", job)],
+                &[("name", job)],
             ),
             done: took("done"),
             failed: took("failed"),

@@ -152,3 +152,23 @@ impl Log {
         sleep(Duration::from_millis(5)).await;
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// The store looks once a second in any case, so a test of the whole passes even if the system's signal is never heard.
+    /// This one waits for the signal alone.
+    #[tokio::test]
+    async fn ss_20_a_write_by_another_connection_is_signalled_by_the_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("box.db");
+        let other = rusqlite::Connection::open(&file).unwrap();
+        other.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n INTEGER)").unwrap();
+        let mut log = Log::open(&file).unwrap();
+        for n in 0..3 {
+            other.execute("INSERT INTO t VALUES (?1)", [n]).unwrap();
+            timeout(Duration::from_secs(30), log.written()).await.expect("the system tells of the write");
+        }
+    }
+}
