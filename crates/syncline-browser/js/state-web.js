@@ -113,11 +113,19 @@ export class WebStorage {
   }
 
   #open() {
-    this.#database ??= openDatabase(this.#name, () => (this.#database = undefined)).catch((error) => {
+    this.#database ??= openDatabase(this.#name, () => this.#closed()).catch((error) => {
       this.#database = undefined;
       throw error;
     });
     return this.#database;
+  }
+
+  // The browser closed the database: it was deleted, or the site's data were cleared. Whatever is known is looked for again.
+  #closed() {
+    this.#database = undefined;
+    this.#base = undefined;
+    this.#after.clear();
+    this.#heard?.missed();
   }
 
   #note(revision) {

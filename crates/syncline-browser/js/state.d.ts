@@ -31,6 +31,7 @@ export type StateLayout = "A" | "B" | "C";
  * - `no-receiver`, `unacknowledged`: nobody heard a message; what it said is stored.
  * - `storage-failed`: the storage refused something that is tried again.
  * - `overflow`, `clock-jumped`: everything is read again.
+ * - `storage-cleared`: somebody cleared the storage (site data, eviction); what it held is gone, what is changed from now on is kept.
  */
 export type StateReport =
   | "poisoned"
@@ -41,6 +42,7 @@ export type StateReport =
   | "storage-failed"
   | "overflow"
   | "clock-jumped"
+  | "storage-cleared"
   | "other";
 
 /** An entity was added, changed or removed, here or anywhere else. */

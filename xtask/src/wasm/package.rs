@@ -57,8 +57,8 @@ fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
-/// Takes comments and spaces out of the scripts in `folder`: whoever wants to read them reads the source. Names stay, so
-/// that errors can be traced.
+/// Shortens the scripts in `folder`, private names included, and puts a source map beside each, so that errors can be traced
+/// to the source.
 pub(super) fn shorten(workspace: &Workspace, folder: &Path) -> Result<()> {
     // By way of npm, because the tool is a program or a script, as its installation went.
     let mut esbuild = workspace.npm(&workspace.web(), ["exec", "--offline", "--", "esbuild"]);
@@ -66,8 +66,8 @@ pub(super) fn shorten(workspace: &Workspace, folder: &Path) -> Result<()> {
         files::tree(folder)?.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "js"));
     esbuild.args(scripts.map(|file| folder.join(file)));
     esbuild.args([
-        "--minify-whitespace",
-        "--minify-syntax",
+        "--minify",
+        "--sourcemap",
         "--charset=utf8",
         "--log-level=warning",
         "--allow-overwrite",

@@ -172,6 +172,7 @@ fn report_words(report: &Report) -> (&'static str, String) {
         Report::Unacknowledged => ("unacknowledged", String::new()),
         Report::Overflow => ("overflow", String::new()),
         Report::ClockJumped => ("clock-jumped", String::new()),
+        Report::Cleared => ("storage-cleared", String::new()),
         Report::StorageFailed(Failure::Quota) => ("storage-failed", "quota".to_owned()),
         Report::StorageFailed(_) => ("storage-failed", String::new()),
         _ => ("other", String::new()),

@@ -346,6 +346,16 @@ impl Document {
         })
     }
 
+    /// Whether it lists `id`.
+    pub(super) fn lists(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// When its layout was chosen.
+    pub(super) const fn layout_since(&self) -> Stamp {
+        self.layout_since
+    }
+
     /// Makes it one of ours.
     pub(super) fn mark_ours(&mut self) {
         self.meta = true;

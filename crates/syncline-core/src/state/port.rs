@@ -329,4 +329,6 @@ pub enum Report {
     StorageFailed(Failure),
     /// The time of day was set or this context slept: everything is read again.
     ClockJumped,
+    /// Storage was cleared under this context: what it held is gone.
+    Cleared,
 }

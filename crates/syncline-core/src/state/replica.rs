@@ -9,7 +9,8 @@
 //! - what is known only grows, except that an operation the storage refused is taken back;
 //! - one question to storage is under way at a time, and everything that came up meanwhile goes into the next;
 //! - an operation is resolved when each key it touches was stored, or found saying the same, after it was made;
-//! - an entity's value is stored before the index lists it, and its key removed after the index does not;
+//! - an entity's value is stored before the index lists it, and its key removed after the index does not; where the index
+//!   has lost an entity that was listed, its value is looked for before it is listed again;
 //! - events never decide what a value is when stamps cannot: then storage is read, and that counts;
 //! - nothing is ever written to, or removed from, a key that is not ours.
 
@@ -90,6 +91,8 @@ pub struct Replica {
     clean: Map<String>,
     poisoned: Map<String>,
     index_seen: bool,
+    /// While the index lacks what was stored: the keys that were read since that was noticed.
+    proved: Option<Set>,
     rebuild: bool,
     schema: u32,
     schema_due: bool,
@@ -160,6 +163,7 @@ impl Replica {
             clean: Map::new(),
             poisoned: Map::new(),
             index_seen: false,
+            proved: None,
             rebuild: false,
             schema: 1,
             schema_due: false,

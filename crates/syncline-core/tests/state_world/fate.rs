@@ -24,6 +24,10 @@ pub(crate) struct Faults {
     pub(crate) jumps: bool,
     /// The layout changes.
     pub(crate) layouts: bool,
+    /// Many contexts, and all entities under one key.
+    pub(crate) crowded: bool,
+    /// Storage loses everything under open contexts.
+    pub(crate) vanishes: bool,
 }
 
 /// Operations, writes, dropped updates that were written again, crashes, refused writes, faulty deliveries.
@@ -32,7 +36,7 @@ pub(crate) type Tally = [u64; 6];
 pub(crate) fn storm(seed: u64, faults: &Faults, bug: Option<Bug>) -> Tally {
     let mut dice = Dice::new(seed);
     let mut world = World::new(bug.filter(|bug| *bug != Bug::Plain));
-    let replicas = dice.pick(2..=4) as usize;
+    let replicas = if faults.crowded { dice.pick(6..=9) } else { dice.pick(2..=4) } as usize;
     (0..replicas).for_each(|_| world.spawn_replica());
     if bug == Some(Bug::Plain) {
         world.spawn_plain();
@@ -43,6 +47,10 @@ pub(crate) fn storm(seed: u64, faults: &Faults, bug: Option<Bug>) -> Tally {
         (0..dice.pick(1..=2)).for_each(|_| world.spawn_plain());
     }
     world.calm(1_000);
+    if faults.crowded {
+        world.wishes[0].push(Wish::Layout(Layout::A));
+        world.calm(1_000);
+    }
     let mut tally = [0; 6];
     for phase in 0..dice.pick(2..=5) {
         // Longer than a plain writer may take to write what it read.
@@ -53,6 +61,7 @@ pub(crate) fn storm(seed: u64, faults: &Faults, bug: Option<Bug>) -> Tally {
         let before = ledger::stored(&world.storage);
         world.parties.iter_mut().flatten().for_each(|party| party.fates.clear());
         draw_wishes(&mut world, &mut dice, faults, phase);
+        world.vanished = false;
         let dead = rage(&mut world, &mut dice, faults, &mut tally);
         calm_down(&mut world, faults);
         tally[0] += world.parties.iter().flatten().map(|party| party.fates.len() as u64).sum::<u64>();
@@ -106,6 +115,10 @@ fn rage(
     loop {
         let steps = world.steps();
         let Some(&step) = dice.choose(&steps) else { return dead };
+        if faults.vanishes && !world.vanished && dice.chance(0.03) {
+            world.vanish(dice.chance(0.5));
+            continue;
+        }
         if dice.chance(0.02) {
             // A little time: far less than a plain writer may take.
             let until = world.now + dice.pick(1..=30);
@@ -158,7 +171,7 @@ fn disturb(world: &mut World, dice: &mut Dice, at: usize) {
 /// Where changes were lost, everybody reads everything once.
 fn calm_down(world: &mut World, faults: &Faults) {
     world.calm(5_000);
-    for _ in 0..if faults.unreliable { 2 } else { 0 } {
+    for _ in 0..if faults.unreliable || world.vanished { 2 } else { 0 } {
         for at in 0..world.parties.len() {
             world.hand(at, Input::Refresh);
         }

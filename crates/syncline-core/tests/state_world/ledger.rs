@@ -51,7 +51,7 @@ pub(crate) fn judge(world: &World, before: &BTreeMap<String, Option<String>>, de
         .iter()
         .filter_map(|(wish, _)| if let Wish::Put(id, _) = wish { Some(id.clone()) } else { None });
     for id in ids.into_iter().chain(wished).collect::<BTreeSet<_>>() {
-        judge_entity(&id, before.get(&id), after.get(&id), &fates);
+        judge_entity(&id, before.get(&id), after.get(&id), &fates, world.vanished);
     }
     for party in world.parties.iter().flatten() {
         let Some(replica) = party.as_replica() else { continue };
@@ -69,6 +69,7 @@ fn judge_entity(
     before: Option<&Option<String>>,
     after: Option<&Option<String>>,
     fates: &[(Wish, Fate)],
+    vanished: bool,
 ) {
     assert_ne!(after, Some(&None), "the index lists {id}, which is not stored");
     let of = |fate: Fate| {
@@ -79,22 +80,23 @@ fn judge_entity(
             Wish::Layout(_) => false,
         })
     };
-    // What died half-way may have happened or not.
-    let maybe: Vec<&Wish> = of(Fate::Open).map(|(wish, _)| wish).collect();
+    // What died half-way, or was stored before storage lost it, may have happened or not.
+    let maybe: Vec<&Wish> = of(Fate::Open).chain(of(Fate::Doubtful)).map(|(wish, _)| wish).collect();
     let done: Vec<&Wish> = of(Fate::Stored).map(|(wish, _)| wish).collect();
     let puts = done.iter().filter(|wish| matches!(wish, Wish::Put(..))).count();
     let all: Vec<&Wish> = done.iter().chain(&maybe).copied().collect();
     let only_puts = all.iter().all(|wish| matches!(wish, Wish::Put(..)));
     let only_removals = all.iter().all(|wish| !matches!(wish, Wish::Put(..)));
-    if only_puts && (before.is_some() || puts > 0) {
+    if only_puts && (before.is_some() && !vanished || puts > 0) {
         assert!(after.is_some(), "{id} is lost: {all:?}");
     }
-    if only_removals && (before.is_none() || !done.is_empty()) {
+    // What somebody who had not noticed wrote again was not there when it was removed.
+    if only_removals && (before.is_none() || !done.is_empty() && !vanished) {
         assert!(after.is_none(), "{id} is back, its removal was lost: {all:?}");
     }
     let Some(Some(text)) = after else { return };
     let possible =
         all.iter().any(|wish| matches!(wish, Wish::Put(_, number) if value(*number).text() == text));
-    let unchanged = before == after && (puts == 0 || !only_puts);
+    let unchanged = before == after && (puts == 0 || !only_puts || vanished);
     assert!(possible || unchanged, "{id} is {text}, which is lost or from nowhere: {before:?}, {all:?}");
 }

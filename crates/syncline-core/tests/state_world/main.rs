@@ -52,8 +52,12 @@ fn st_20_the_plain_algorithm_loses_updates() {
 
 const SEEDS: u64 = 60;
 
+/// Of a crowd, in which much more happens.
+const SEEDS_CROWDED: u64 = 15;
+
 fn storm(name: &str, faults: Faults) -> String {
-    let tallies = check(name, SEEDS, |seed| fate::storm(seed, &faults, None));
+    let seeds = if faults.crowded { SEEDS_CROWDED } else { SEEDS };
+    let tallies = check(name, seeds, |seed| fate::storm(seed, &faults, None));
     let total = tallies.iter().fold([0; 6], |mut sum, tally| {
         sum.iter_mut().zip(tally).for_each(|(sum, count)| *sum += count);
         sum
@@ -132,6 +136,30 @@ fn st_22_layouts_change_while_everybody_writes() {
     let told =
         storm("st_22_layouts_change_while_everybody_writes", Faults { layouts: true, ..Faults::default() });
     println!("{told}");
+}
+
+/// With all entities under one key, six contexts that each added one put off the index for ever, because every write of
+/// another made the key look unread: nobody was answered and the key was rewritten hundreds of times a second.
+#[test]
+fn st_35_many_contexts_with_all_entities_under_one_key_come_to_rest() {
+    let told = storm(
+        "st_35_many_contexts_with_all_entities_under_one_key_come_to_rest",
+        Faults { crowded: true, crashes: true, ..Faults::default() },
+    );
+    println!("{told}");
+}
+
+/// A storage that was cleared under an open context was taken for a reset at the moment of the last change known, which was
+/// the very change to be stored: it was acknowledged and lost.
+#[test]
+fn st_33_what_is_stored_after_storage_was_cleared_is_there() {
+    for layouts in [false, true] {
+        let told = storm(
+            "st_33_what_is_stored_after_storage_was_cleared_is_there",
+            Faults { vanishes: true, layouts, ..Faults::default() },
+        );
+        println!("{told}");
+    }
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(crate) enum Fate {
     Open,
     Stored,
     Refused,
+    /// It was stored, and then storage lost everything.
+    Doubtful,
 }
 
 pub(crate) fn value(number: u64) -> Value {

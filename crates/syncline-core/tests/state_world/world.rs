@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) writes: u64,
     /// Writes of contexts that had nothing of their own to store.
     pub(crate) repairs: u64,
+    /// Storage has lost everything in this phase.
+    pub(crate) vanished: bool,
     makers: u32,
 }
 
@@ -56,6 +58,7 @@ impl World {
             prompt: false,
             writes: 0,
             repairs: 0,
+            vanished: false,
             makers: 0,
         }
     }
@@ -118,6 +121,24 @@ impl World {
         let (now, wall) = (self.now, self.wall);
         if let Some(party) = &mut self.parties[at] {
             party.handle(now, wall, input);
+        }
+    }
+
+    /// Storage loses everything: key by key, or as a database that is closed, both of which contexts hear of; or without a word
+    /// when nobody is using it. What was stored before may be gone; what somebody knows and writes again may be back.
+    pub(crate) fn vanish(&mut self, key_by_key: bool) {
+        self.vanished = true;
+        let gone = std::mem::take(&mut self.storage).into_keys().map(|key| (key, None)).collect::<Vec<_>>();
+        let quiet = self.parties.iter().flatten().all(|party| party.asks.is_empty());
+        for party in self.parties.iter_mut().flatten() {
+            for (_, fate) in party.fates.iter_mut().filter(|(_, fate)| *fate == Fate::Stored) {
+                *fate = Fate::Doubtful;
+            }
+            if !matches!(party.who, Who::Replica(_)) || quiet {
+                continue;
+            }
+            let news = if key_by_key { Input::Changed(gone.clone()) } else { Input::Refresh };
+            party.inbox.push_back(news);
         }
     }
 

@@ -6,7 +6,7 @@
 use super::super::index::{Document, Entry};
 use super::super::json::Json;
 use super::super::layout::{Kind, Layout, Place};
-use super::super::names::{INDEX_KEY, PACKED_KEY};
+use super::super::names::{INDEX_KEY, PACKED_KEY, SETTINGS_KEY};
 use super::super::port::{Effect, Report};
 use super::super::settings::Settings;
 use super::super::sorted::Set;
@@ -40,7 +40,7 @@ impl Replica {
         match self.index.layout().kind(key) {
             Kind::Settings => self.absorb_settings(text, source),
             Kind::Schema => self.absorb_schema(text),
-            Kind::Index(place) => self.absorb_index(key, place, text),
+            Kind::Index(place) => self.absorb_index(key, place, text, source),
             Kind::Packed => self.absorb_packed(text, source),
             Kind::Entity(id) => {
                 let stored = text.map(Stored::read);
@@ -71,10 +71,14 @@ impl Replica {
     }
 
     fn absorb_settings(&mut self, text: Option<&str>, source: Source) -> bool {
-        let Some(text) = text else { return self.settings_pending };
-        let Ok(settings) = Settings::read(text) else {
-            self.poison(super::SETTINGS_KEY, text);
-            return self.settings_pending;
+        let settings = match text.map(Settings::read) {
+            Some(Ok(settings)) => settings,
+            Some(Err(_)) => {
+                self.poison(SETTINGS_KEY, text.unwrap_or_default());
+                return self.settings_pending;
+            }
+            // Nobody has set any, or somebody has cleared the storage.
+            None => return self.settings_pending || self.settings != Settings::default(),
         };
         if settings == self.settings {
             return false;
@@ -95,11 +99,11 @@ impl Replica {
             self.close();
             return false;
         }
-        let behind = stored < self.config.schema_version;
-        self.schema_due && behind
+        // Behind what it is to be, or what it was before somebody cleared the storage.
+        stored < self.schema || self.schema_due && stored < self.config.schema_version
     }
 
-    fn absorb_index(&mut self, key: &str, place: Option<Place>, text: Option<&str>) -> bool {
+    fn absorb_index(&mut self, key: &str, place: Option<Place>, text: Option<&str>, source: Source) -> bool {
         if text.is_some() && self.clean.get(key).map(String::as_str) == text {
             return false;
         }
@@ -113,16 +117,21 @@ impl Replica {
                 }
                 document
             }
-            // Somebody took the key away: a reset, unless there never was one.
-            None if place == Some(Place::Whole) && self.index_seen => Some(Document::default()),
-            None => None,
+            // Not there yet, or not any more: then somebody has cleared the storage.
+            None => {
+                let mut empty = Document::default();
+                empty.mark_ours();
+                if place.is_none_or(|place| self.index.document(place, self.wall) == empty) {
+                    return false;
+                }
+                if source == Source::Read && place == Some(Place::Whole) && self.index_seen {
+                    self.on_cleared();
+                }
+                Some(empty)
+            }
         };
-        let Some(document) = document else {
-            let mut empty = Document::default();
-            empty.mark_ours();
-            return place.is_some_and(|place| self.index.document(place, self.wall) != empty);
-        };
-        self.index_seen |= place == Some(Place::Whole);
+        let Some(document) = document else { return false };
+        self.index_seen |= text.is_some() && place == Some(Place::Whole);
         let absorbed = self.index.absorb(&document, place, &mut self.clock, self.wall);
         // What was cut back is another fact here than it was when the node heard of it.
         if absorbed.plain || absorbed.ahead {
@@ -140,10 +149,46 @@ impl Replica {
             }
         }
         let lacking = absorbed.lacking && place.is_some();
+        if lacking && source == Source::Read && self.doubt_values(&document, place) {
+            self.dirty.insert(key.to_owned());
+            return false;
+        }
         if let Some(text) = text.filter(|_| !lacking && place.is_some() && !absorbed.moved) {
             self.clean.insert(key.to_owned(), text.to_owned());
         }
         lacking
+    }
+
+    /// Storage was cleared under this context. Whoever knows something writes it again, for the node too.
+    fn on_cleared(&mut self) {
+        (self.index_seen, self.proved) = (false, None);
+        self.report(Report::Cleared);
+        self.read_all();
+        if self.is_bridged() {
+            let ids: Set = self.index.ids().map(str::to_owned).collect();
+            ids.iter().for_each(|id| self.mark(id));
+        }
+    }
+
+    /// A document does not list what was stored: whoever dropped it may have dropped the values as well, so that these are to be
+    /// read before they are listed again. Whether there are any.
+    fn doubt_values(&mut self, document: &Document, place: Option<Place>) -> bool {
+        let moved = place == Some(Place::Whole) && document.layout_since() < self.index.layout_since();
+        if moved && self.proved.is_none() {
+            // Not even where things lie: all of it is in doubt.
+            self.proved = Some(Set::new());
+            self.read_all();
+            return true;
+        }
+        let layout = self.index.layout();
+        let dropped = self.index.ids().filter(|id| Some(layout.place(id)) == place && !document.lists(id));
+        let stored = dropped.filter(|id| self.values.get(id).is_some_and(|held| held.pending == 0));
+        let proved = self.proved.get_or_insert_default();
+        let doubted: Vec<String> =
+            stored.map(|id| layout.value_key(id)).filter(|key| !proved.contains(key)).collect();
+        let any = !doubted.is_empty();
+        self.dirty.extend(doubted);
+        any
     }
 
     fn absorb_packed(&mut self, text: Option<&str>, source: Source) -> bool {

@@ -139,6 +139,7 @@ impl Replica {
                 self.sort_index_first(&mut found);
                 let asked: Set = keys.into_iter().collect();
                 let (mut lacking, mut saying) = (Set::new(), Set::new());
+                self.proved.iter_mut().for_each(|proved| proved.extend(asked.iter().cloned()));
                 for (key, text) in found.into_iter().filter(|(key, _)| asked.contains(key)) {
                     let lacks = self.absorb(&key, text.as_deref(), Source::Read);
                     let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
@@ -146,13 +147,14 @@ impl Replica {
                         self.later.insert(key);
                     } else if lacks {
                         lacking.insert(key);
-                    } else {
+                    } else if !self.dirty.contains(&key) {
+                        // What is to be read again is not known to say all.
                         saying.insert(key);
                     }
                 }
                 self.confirm(&saying, self.begun);
                 if !lacking.is_empty() && self.phase != Phase::Closed {
-                    self.write_lacking(lacking);
+                    self.write_lacking(lacking, &asked);
                 }
             }
             Flight::Probe { ask: asked, keys } if asked == ask => self.on_probed(&keys, found),
@@ -176,7 +178,8 @@ impl Replica {
         found.extend(ranks.into_iter().flatten());
     }
 
-    fn write_lacking(&mut self, mut keys: Set) {
+    /// Writes `keys`, which were `read` just now along with others.
+    fn write_lacking(&mut self, mut keys: Set, read: &Set) {
         let layout = self.index.layout();
         let index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
         if keys.iter().any(index) {
@@ -187,8 +190,8 @@ impl Replica {
                 _ => false,
             };
             let unread: Vec<String> = self.dirty.iter().filter(unread).cloned().collect();
-            if unread.iter().any(|key| matches!(layout.kind(key), Kind::Packed)) {
-                // That key holds what others wrote too. Read both again.
+            if unread.iter().any(|key| matches!(layout.kind(key), Kind::Packed) && !read.contains(key)) {
+                // That key holds what others wrote too. Read both, which happens once: then it is among those read.
                 self.dirty.extend(keys.iter().filter(|key| index(key)).cloned());
                 keys.retain(|key| !index(key));
             } else {
@@ -262,6 +265,9 @@ impl Replica {
                 let layout = self.index.layout();
                 let index = keys.iter().filter(|key| matches!(layout.kind(key), Kind::Index(_)));
                 self.verify.extend(index.cloned());
+                if keys.iter().any(|key| matches!(layout.kind(key), Kind::Index(_))) {
+                    self.proved = None;
+                }
                 if !self.verify.is_empty() && self.verify_at.is_none() {
                     self.verify_at = Some(self.now + VERIFY_AFTER);
                 }
