@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use syncline_node::StartError;
 use syncline_node::config;
 use syncline_node::outbox::InvalidSettings;
 
@@ -69,7 +70,10 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Says why it went wrong and with which code the process ends.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
-    let wrong_use = error.is::<WrongUse>() || error.is::<config::Error>() || error.is::<InvalidSettings>();
+    let wrong_use = error.is::<WrongUse>()
+        || error.is::<config::Error>()
+        || error.is::<InvalidSettings>()
+        || error.downcast_ref().is_some_and(is_wrong_setting);
     if let Some(Exit(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
     }
@@ -77,6 +81,13 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         complain(format_args!("{error:#}"));
     }
     ExitCode::from(if wrong_use { 2 } else { 1 })
+}
+
+/// Whether a start failed for a reason that only another setting, or another table, can mend.
+fn is_wrong_setting(error: &StartError) -> bool {
+    use syncline_store::Error;
+
+    matches!(error, StartError::Store { cause: Error::Address { .. } | Error::Unfit { .. } })
 }
 
 /// Says what is wrong, beside the results.
