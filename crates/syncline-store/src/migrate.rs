@@ -17,6 +17,7 @@ pub(crate) enum System {
     Shelf,
     Lock,
     Outbox,
+    Inbox,
     State,
 }
 
@@ -75,6 +76,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     step!(OUTBOX_ORDER, Outbox, "outbox order", "0008_outbox_order.sql"),
     step!(9, Queue, "queue call", "0009_queue_call.sql"),
     step!(10, Outbox, "outbox numbers", "0010_outbox_numbers.sql"),
+    step!(11, Inbox, "inbox", "0011_inbox.sql"),
 ];
 
 /// The newest version this program has.

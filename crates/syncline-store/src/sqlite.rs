@@ -106,7 +106,8 @@ impl Engine {
         if !in_memory && (creates || purpose.scope == Scope::All) && purpose.prepares {
             create_private(&store, &file)?;
         } else if !in_memory && !file.exists() {
-            return Err(Error::Missing { store: store.to_string() });
+            let store = store.to_string();
+            return Err(if creates { Error::Unprepared { store } } else { Error::Missing { store } });
         }
         let options = options.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
         let failed = |error| Error::sqlite(&store, &error);

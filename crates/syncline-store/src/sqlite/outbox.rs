@@ -248,7 +248,10 @@ impl Taking {
         sqlx::query(BRING_BACK).bind(now_ms).execute(&mut *connection).await?;
         let line = sqlx::query_as(LINE).bind(self.kind == Kind::File).bind(self.limit).bind(now_ms);
         let rows: Vec<LineRow> = line.bind(CLAIM_BYTES_MAX as i64).fetch_all(&mut *connection).await?;
-        let found = row::sort_out(rows, self.limit);
+        let mut found = row::sort_out(rows, self.limit);
+        let typeless: Vec<i64> =
+            sqlx::query_scalar(BURY_TYPELESS).bind(wall_ms).fetch_all(&mut *connection).await?;
+        found.unreadable.extend(typeless.into_iter().map(|id| (id, "entity_type is NULL".to_owned())));
         if !found.ours.is_empty() {
             let ids: Vec<i64> = found.ours.iter().map(|entry| entry.id).collect();
             let take = sqlx::query(TAKE).bind(json(&ids)).bind(self.claim.0).bind(now_ms + self.lease_ms);

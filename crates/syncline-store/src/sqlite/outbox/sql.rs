@@ -111,7 +111,10 @@ pub(super) const LOOK: &str = concat!(
     "SELECT EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
     in_line!("o."),
     " AND (o.entity_type = 'recording_file') = $1 AND (o.claim IS NULL OR o.leased_until <= $2)) \
-     OR EXISTS (SELECT 1 FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at <= $2 AND due_at IS NOT NULL)"
+     OR EXISTS (SELECT 1 FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at <= $2 AND due_at IS NOT NULL) \
+     OR EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    in_line!("o."),
+    " AND (o.entity_type = 'recording_file') IS NULL)"
 );
 pub(super) const BRING_BACK: &str = "UPDATE sync_outbox SET due_at = NULL WHERE id IN (SELECT id FROM sync_outbox \
      INDEXED BY sync_outbox_due WHERE due_at <= $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1000)";
@@ -144,6 +147,13 @@ pub(super) const TAKE: &str = "UPDATE sync_outbox SET claim = $2, leased_until =
 /// Pairs of an entry and why it can never be sent; time of day.
 pub(super) const BURY: &str = "UPDATE sync_outbox SET dead_at = $2, last_error = given.value ->> 1, claim = NULL, \
      leased_until = NULL FROM json_each($1) AS given WHERE sync_outbox.id = given.value ->> 0";
+/// What has no type is neither a file nor a change, and in no line. Time of day.
+pub(super) const BURY_TYPELESS: &str = concat!(
+    "UPDATE sync_outbox SET dead_at = $1, last_error = 'entity_type is NULL', claim = NULL, leased_until = NULL \
+     WHERE id IN (SELECT o.id FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    in_line!("o."),
+    " AND (o.entity_type = 'recording_file') IS NULL LIMIT 1000) RETURNING id"
+);
 /// A row without a number can neither be claimed nor named. Time of day.
 pub(super) const BURY_NUMBERLESS: &str = concat!(
     "UPDATE sync_outbox SET dead_at = $1, last_error = 'id is no whole number' WHERE typeof(id) <> 'integer' AND ",
