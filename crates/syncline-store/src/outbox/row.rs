@@ -92,22 +92,15 @@ pub(crate) const UNREADABLE: &str = "(not readable as text)";
 
 /// The entry that a row is; if it is none, its number, where it has one, and what is wrong.
 pub(crate) fn entry(row: EntryRow) -> Result<Entry, (Option<i64>, String)> {
-    let id = match row.id {
-        Ok(Some(id)) => id,
-        _ => return Err((None, "id is no whole number".to_owned())),
-    };
+    let Ok(Some(id)) = row.id else { return Err((None, "id is no whole number".to_owned())) };
     let text = |column: &str, read: Read<String>| match read {
         Ok(Some(text)) => Ok(text),
         Ok(None) => Err((Some(id), format!("{column} is NULL"))),
         Err(()) => Err((Some(id), format!("{column} is no text in UTF-8"))),
     };
-    let created_us = match row.created_us {
-        Ok(Some(created_us)) => created_us,
-        _ => {
-            let reason =
-                "created_at is no time: NULL, infinite, out of range, or not as in 2026-02-07T10:20:30Z";
-            return Err((Some(id), reason.to_owned()));
-        }
+    let Ok(Some(created_us)) = row.created_us else {
+        let reason = "created_at is no time: NULL, infinite, out of range, or not as in 2026-02-07T10:20:30Z";
+        return Err((Some(id), reason.to_owned()));
     };
     Ok(Entry {
         id,

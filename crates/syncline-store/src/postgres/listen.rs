@@ -51,7 +51,8 @@ impl Listener {
                     }
                     // In the simple protocol: no statement is prepared for it. What is announced meanwhile is kept.
                     match timeout(CHECK_MAX, (&mut *listener).execute(sqlx::raw_sql("SELECT 1"))).await {
-                        Ok(answered) => drop(answered?),
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => return Err(error),
                         Err(_) => return Err(deaf()),
                     }
                 }

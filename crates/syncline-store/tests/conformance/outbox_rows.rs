@@ -166,7 +166,7 @@ pub(crate) async fn ss_03_an_outbox_takes_its_own_tables_and_no_others(fixture: 
         )
         .await;
     if fixture.store.backend() == Backend::Sqlite {
-        let missing = format!("{}.missing", url);
+        let missing = format!("{url}.missing");
         assert!(matches!(OutboxStore::open(&missing).await.unwrap_err(), Error::Missing { .. }));
     }
     assert!(matches!(OutboxStore::open_prepared(&url).await.unwrap_err(), Error::Unprepared { .. }));
