@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use syncline_node::log;
-use syncline_node::outbox::{Odometer, Outcome, Progress, Settings, Until, Worker};
+use syncline_node::outbox::{Odometer, Off, Outcome, Progress, Settings, Until, Worker};
+use syncline_node::{StartError, log};
 
-use crate::output::{self, Shown};
+use crate::output::{self, Shown, WrongUse};
 use crate::progress;
 use crate::signal::stop_signal;
 use crate::syncline::STYLES;
@@ -23,7 +23,7 @@ Examples:
   serversync                    send what is committed, as it is committed
   serversync --once             send what is due now, then end
   serversync --drain            send all there is, with a bar, then end
-  serversync --check            print the settings, start nothing
+  serversync --check            print the settings and look at the database, start nothing
 
 Environment:
   DATABASE_URL                  the application's database (required)
@@ -34,6 +34,8 @@ Environment:
   SYNC_BATCH_SIZE         100   entries in one request at most
   SYNC_TIMEOUT_SEC         30   how long an answer may take
   SYNC_MAX_ATTEMPTS        10   failures that make a dead letter
+  SYNC_PLAIN_RECEIPTS   false   delete a recording after a receipt without length
+                                and SHA-256
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here
   RECORDINGS_DIR                storage/recordings: a folder for each call
   SYNCLINE_LOG_LEVEL, SYNCLINE_LOG_FORMAT
@@ -52,7 +54,7 @@ struct Cli {
     /// Send all there is, waiting for retries, and end. Exit code 1 if anything was given up.
     #[arg(long)]
     drain: bool,
-    /// Check the settings, print what they come to (without secrets), and stop.
+    /// Check the settings and the database, print what they come to (without secrets), and stop.
     #[arg(long, conflicts_with_all = ["once", "drain"])]
     check: bool,
 }
@@ -66,7 +68,12 @@ pub fn main() -> ExitCode {
 async fn run(cli: Cli) -> anyhow::Result<()> {
     let mut settings = Settings::load(&|name| std::env::var(name).ok())?;
     if cli.check {
-        return output::line(settings.to_string().trim_end());
+        output::line(settings.to_string().trim_end())?;
+        return Worker::check(&settings).await.map_err(|error| match error {
+            // It may be right, and only not be there now.
+            StartError::Store { cause } if cause.retryable() => StartError::Store { cause }.into(),
+            mistaken => WrongUse(mistaken.to_string()).into(),
+        });
     }
     let bar = cli.drain && std::io::stderr().is_terminal();
     if bar && std::env::var_os("SYNCLINE_LOG_LEVEL").is_none() {
@@ -111,10 +118,19 @@ async fn watch(odometer: Odometer) {
 }
 
 fn report(outcome: &Outcome) -> anyhow::Result<()> {
-    let Outcome { sent, failed, dead, down } = outcome;
+    let Outcome { sent, failed, dead, down, off } = outcome;
     output::line(format_args!("{sent} sent, {failed} failed attempts, {dead} given up"))?;
     if let Some(reason) = down {
-        bail!("the front end does not take anything: {reason}");
+        bail!("nothing more can be sent: {reason}");
+    }
+    match off {
+        Some(Off::All) => bail!(
+            "sending is switched off in this database: `syncline outbox settings --enabled true` switches it on"
+        ),
+        Some(Off::Recordings) => bail!(
+            "recordings are switched off in this database: `syncline outbox settings --recordings true` switches them on"
+        ),
+        None => {}
     }
     if *dead > 0 {
         output::complain("some were given up: `syncline outbox list --state dead` says why");

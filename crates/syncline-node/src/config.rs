@@ -107,18 +107,14 @@ impl Config {
         let text = match read_bounded(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => String::new(),
-            Err(source) => return Err(Error::Unreadable { path, source }),
+            Err(cause) => return Err(Error::Unreadable { path, cause }),
         };
         let readable_by_all = is_readable_by_all(&path);
         let token = match &flags.token_file {
             None => None,
             Some(path) => {
                 let read = read_bounded(path);
-                Some(
-                    read.map_err(|source| Error::Unreadable { path: path.clone(), source })?
-                        .trim()
-                        .to_owned(),
-                )
+                Some(read.map_err(|cause| Error::Unreadable { path: path.clone(), cause })?.trim().to_owned())
             }
         };
         let report = Report::new(&path, text.clone());

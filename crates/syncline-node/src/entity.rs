@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 use syncline_store::Store;
-use syncline_store::inbox::{Arrival, Entity, Inbox, Place, Put, Recording};
+use syncline_store::inbox::{Arrival, Entity, Inbox, Place, Put, Recording, unknown_type};
 use syncline_store::outbox::{Outbox, Stats};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,7 @@ const FORGOTTEN_MAX: usize = 1_000;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing is called that.
-    #[error("there is no kind of entity called {name:?}; there are {}", known.join(", "))]
+    #[error("{}; there are {}", unknown_type(name), known.join(", "))]
     Unknown {
         /// What was asked for.
         name: String,

@@ -46,36 +46,41 @@ const SWEEP_LIMIT: usize = 1_000;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The data folder cannot be made.
-    #[error("cannot create the data folder {}: {source}", path.display())]
+    #[error("cannot create the data folder {}: {cause}", path.display())]
     Data {
         /// The folder.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The recordings folder cannot be used.
-    #[error("cannot use the recordings folder {}: {source}", path.display())]
+    #[error("cannot use the recordings folder {}: {cause}", path.display())]
     Recordings {
         /// The folder.
         path: PathBuf,
         /// What the system said.
-        source: recording::Error,
+        cause: recording::Error,
     },
     /// The address is taken, or not ours.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {cause}")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The database cannot be opened.
-    #[error("cannot open the database: {source}{}", source.hint().map(|hint| format!(" ({hint})")).unwrap_or_default())]
+    #[error("cannot open the database: {cause}{}", cause.hint().map(|hint| format!(" ({hint})")).unwrap_or_default())]
     Store {
         /// What the store said.
-        #[from]
-        source: syncline_store::Error,
+        cause: syncline_store::Error,
     },
+}
+
+impl From<syncline_store::Error> for StartError {
+    fn from(cause: syncline_store::Error) -> StartError {
+        StartError::Store { cause }
+    }
 }
 
 /// The name of one process among the nodes, which no other process has or had.
@@ -238,9 +243,9 @@ impl Node {
         app: impl FnOnce(&Arc<Context>) -> Router,
     ) -> Result<Running, StartError> {
         let data = config.data.clone();
-        fs::create_dir_all(&data).map_err(|source| StartError::Data { path: data, source })?;
+        fs::create_dir_all(&data).map_err(|cause| StartError::Data { path: data, cause })?;
         let address = config.listen;
-        let listening = |source| StartError::Listen { address, source };
+        let listening = |cause| StartError::Listen { address, cause };
         let listener = server::listen(address).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let store = Store::open(config.database_url.expose()).await?;
@@ -248,7 +253,7 @@ impl Node {
         context.entities.prepare().await?;
         let recordings = context.recordings.prepare().await;
         let path = context.config.recordings.dir.clone();
-        recordings.map_err(|source| StartError::Recordings { path, source })?;
+        recordings.map_err(|cause| StartError::Recordings { path, cause })?;
         let workers = TaskTracker::new();
         // Requests in flight still need the workers, so these are stopped after the server.
         let halt = CancellationToken::new();

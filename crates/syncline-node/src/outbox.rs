@@ -38,7 +38,7 @@ use std::time::Duration;
 use syncline_core::outbox::{POLICY, SenderId, Verdict};
 use syncline_core::retry::Policy;
 use syncline_store::outbox::{ClaimId, Entry, Kind, Outbox};
-use syncline_store::{Error, Store};
+use syncline_store::{Error, OutboxStore};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -78,8 +78,19 @@ pub struct Outcome {
     pub failed: u64,
     /// Entries that were given up.
     pub dead: u64,
-    /// Why the front end took nothing in the end, if it did not.
+    /// Why nothing more could be sent in the end, if that was so.
     pub down: Option<String>,
+    /// What is switched off, and therefore was not sent, if anything is.
+    pub off: Option<Off>,
+}
+
+/// What is switched off in the database's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Off {
+    /// Everything.
+    All,
+    /// Recordings.
+    Recordings,
 }
 
 /// How far it is.
@@ -94,18 +105,25 @@ pub struct Progress {
 /// A worker: opened, not yet at work.
 pub struct Worker {
     shared: Arc<Shared>,
-    store: Store,
+    store: OutboxStore,
     status: Option<(tokio::net::TcpListener, SocketAddr)>,
     registry: Registry,
     reserve: Reserve,
 }
 
 impl Worker {
+    /// Finds out whether [`Worker::open`] would succeed, as far as that can be seen without changing or sending anything.
+    pub async fn check(settings: &Settings) -> Result<(), StartError> {
+        let listener = settings.metrics_listen.map(status::listen).transpose()?;
+        drop(listener);
+        Ok(OutboxStore::check(settings.database_url.expose()).await?)
+    }
+
     /// Opens the database, and the place for metrics if there is one.
     pub async fn open(settings: &Settings) -> Result<Worker, StartError> {
         let status = settings.metrics_listen.map(status::listen).transpose()?;
         let url = settings.database_url.expose();
-        let store = Store::open(url).await?;
+        let store = OutboxStore::open(url).await?;
         let outbox = store.outbox();
         let sender_id = outbox.sender().await?;
         let registry = Registry::new();
@@ -172,6 +190,7 @@ impl Worker {
         listening.abort();
         halt.cancel();
         chores.wait().await;
+        let off = off(&shared).await;
         store.close().await;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &shared.counts;
@@ -180,6 +199,7 @@ impl Worker {
             failed: count(&counts.failed),
             dead: count(&counts.dead),
             down,
+            off,
         };
         tracing::info!(
             sent = outcome.sent,
@@ -189,6 +209,13 @@ impl Worker {
         );
         outcome
     }
+}
+
+/// What is switched off and holds something back.
+async fn off(shared: &Shared) -> Option<Off> {
+    let off = shared.live.borrow().off()?;
+    let waits = shared.outbox.stats().await.map_or(true, |stats| stats.pending > 0);
+    (off == Off::All || waits).then_some(off)
 }
 
 /// Tells how far a worker is.
@@ -219,6 +246,14 @@ impl Live {
             batch_size: *batch_size,
             enabled: true,
             recordings_enabled: true,
+        }
+    }
+
+    fn off(self) -> Option<Off> {
+        match (self.enabled, self.recordings_enabled) {
+            (false, _) => Some(Off::All),
+            (true, false) => Some(Off::Recordings),
+            (true, true) => None,
         }
     }
 
@@ -265,12 +300,31 @@ impl Shared {
         let answer = question.await;
         if let Err(error) = &answer {
             self.meters.store_errors.increment(1);
-            tracing::warn!(%error, what, "the database did not answer");
+            match error {
+                Error::Unreachable { .. } => tracing::warn!(%error, what, "the database did not answer"),
+                _ => tracing::warn!(%error, what, "the database could not do what was asked"),
+            }
             if matches!(error, Error::Full { .. }) {
                 self.full.notify_one();
             }
         }
         answer
+    }
+
+    /// Asks until the store has answered, for or against: what is known must not be forgotten because a database restarts.
+    async fn persist<T, F>(&self, what: &'static str, question: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut pause = STORE_PAUSE;
+        loop {
+            match self.asked(what, question()).await {
+                Err(error) if error.retryable() => {}
+                answer => return answer,
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(STORE_PAUSE_MAX);
+        }
     }
 
     /// Renews a claim for as long as this is polled. Ends when all of it is lost to others.
@@ -298,6 +352,17 @@ impl Shared {
                 return;
             }
             pause = (pause * 2).min(STORE_PAUSE_MAX);
+        }
+    }
+
+    /// Counts and tells of entries that the store could not read and has given up.
+    fn told_unreadable(&self, unreadable: &[(i64, String)]) {
+        for (id, reason) in unreadable {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+            self.counts.dead.fetch_add(1, Ordering::Relaxed);
+            self.meters.failed.increment(1);
+            self.meters.died.increment(1);
+            tracing::error!(id, reason, "an entry cannot be read and is given up");
         }
     }
 

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::config;
+use crate::entity::{DEPTH_MAX, is_deep};
 use crate::metrics::Registry;
 use bucket::Bucket;
 use disk::Disk;
@@ -36,6 +37,9 @@ pub(crate) use upload::{Kept, Upload};
 /// The files of a call.
 pub(crate) const AUDIO: &str = "mixed.wav";
 pub(crate) const META: &str = "meta.json";
+
+/// Largest description of a recording, sent or received.
+pub(crate) const META_MAX_BYTES: usize = 64 * 1024;
 
 /// Longest name of a call or a recording.
 pub const NAME_MAX_BYTES: usize = 64;
@@ -119,7 +123,10 @@ pub enum Error {
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+            // The last is a limit on the size of files, which leaves no room either.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Error::Full
+            }
             _ => Error::Disk(error),
         }
     }
@@ -186,6 +193,25 @@ impl Recordings {
     }
 }
 
+/// Whether a recording's description can be kept: a JSON object in UTF-8, within bounds; if not, why. Sender and receiver ask
+/// the same, so that nothing is sent that is not taken.
+pub(crate) fn check_meta(meta: &[u8]) -> Result<(), String> {
+    if meta.len() > META_MAX_BYTES {
+        return Err(format!("has more than {META_MAX_BYTES} bytes"));
+    }
+    let text = std::str::from_utf8(meta).map_err(|_| "is not UTF-8".to_owned())?;
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        return Err(format!("is no JSON: {error}"));
+    }
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err("must be a JSON object".to_owned());
+    }
+    if is_deep(text) {
+        return Err(format!("is nested more than {DEPTH_MAX} deep"));
+    }
+    Ok(())
+}
+
 /// Runs what waits for the disk where nothing else has to wait for it.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -227,6 +253,22 @@ impl Meters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ss_27_a_description_is_a_json_object_in_utf_8_within_bounds() {
+        let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+        for good in ["{}", " {\"name\":\"\u{547c}\"}", nested(DEPTH_MAX - 1).as_str()] {
+            check_meta(good.as_bytes()).unwrap();
+        }
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(META_MAX_BYTES));
+        for bad in
+            ["", "[]", "\"{}\"", "{", "null", nested(DEPTH_MAX).as_str(), nested(20_000).as_str(), &long]
+        {
+            assert!(check_meta(bad.as_bytes()).is_err(), "{bad:.40}");
+        }
+        // As Shift-JIS has it.
+        assert_eq!(check_meta(b"{\"name\":\"\x8c\xc4\"}").unwrap_err(), "is not UTF-8");
+    }
 
     #[test]
     fn ss_27_a_name_is_a_name_and_never_a_way() {

@@ -8,6 +8,9 @@ use syncline_core::{kv, queue};
 /// Longest engine message an error carries along.
 pub const REASON_MAX_BYTES: usize = 500;
 
+/// https://www.sqlite.org/rescode.html#ioerr_shmsize
+const SQLITE_IOERR_SHMSIZE: i32 = 10 | (19 << 8);
+
 /// Why a store could not be opened or used.
 ///
 /// Unless it says otherwise an error means that nothing was changed. [`Error::Unreachable`] and [`Error::Disk`]
@@ -70,6 +73,42 @@ pub enum Error {
         /// The store.
         store: String,
         /// What the system or the server said.
+        reason: String,
+    },
+    /// There is no database at the address, and none was asked for.
+    #[error("{store} does not exist")]
+    Missing {
+        /// The store.
+        store: String,
+    },
+    /// The table of the outbox is not there yet, or was never taken over.
+    #[error("{store} has no outbox that serversync has prepared")]
+    Unprepared {
+        /// The store.
+        store: String,
+    },
+    /// The application's table cannot serve as an outbox as it is.
+    #[error("{store} has no usable sync_outbox: {reason}")]
+    Unfit {
+        /// The store.
+        store: String,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// The database answered and refused: a constraint of a table, as a rule.
+    #[error("{store} refused the change: {reason}")]
+    Refused {
+        /// The store.
+        store: String,
+        /// What the engine said.
+        reason: String,
+    },
+    /// The database answered with something that cannot be read.
+    #[error("{store} holds a value that cannot be read: {reason}")]
+    Unreadable {
+        /// The store.
+        store: String,
+        /// What was found.
         reason: String,
     },
     /// The file is no database, or the database is damaged.
@@ -137,9 +176,17 @@ impl Error {
                 Some("use sqlite:path/to/file.db, sqlite::memory: or postgres://user@host/database")
             }
             Self::Busy { .. } => Some("another process holds the database; try again"),
-            Self::Unreachable { .. } => Some("check that the database server runs and accepts connections"),
+            Self::Unreachable { .. } => {
+                Some("check that the database server runs, accepts connections and takes writes")
+            }
             Self::Full { .. } => Some("free some disk space; nothing that was acknowledged is lost"),
             Self::Denied { .. } => Some("check owner and permissions of the folder, file, role or schema"),
+            Self::Missing { .. } => {
+                Some("check the path; sqlite:PATH?mode=rwc creates the database where there is none")
+            }
+            Self::Unprepared { .. } => {
+                Some("check the address; `serversync --once` prepares the table of an application")
+            }
             Self::Corrupt { .. } => Some("check the path; if it is the right file, restore it from a backup"),
             Self::Newer { .. } => Some("run the newer Syncline, or point DATABASE_URL at another database"),
             Self::Disk { .. } => Some("check the disk and the system log, then restart"),
@@ -152,6 +199,9 @@ impl Error {
             Self::Kv(_)
             | Self::QueueSettings(_)
             | Self::Invalid { .. }
+            | Self::Unfit { .. }
+            | Self::Refused { .. }
+            | Self::Unreadable { .. }
             | Self::Closed { .. }
             | Self::Engine { .. } => None,
         }
@@ -168,6 +218,9 @@ impl Error {
         match error {
             sqlx::Error::PoolTimedOut => Self::Busy { store: store.to_owned(), reason: reason(error) },
             sqlx::Error::PoolClosed => Self::Closed { store: store.to_owned() },
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+                Self::Unreadable { store: store.to_owned(), reason: reason(error) }
+            }
             _ => Self::sqlite_code(store, reason(error), code),
         }
     }
@@ -180,6 +233,10 @@ impl Error {
 
     fn sqlite_code(store: &str, reason: String, code: Option<i32>) -> Self {
         let store = store.to_owned();
+        // The index of the log cannot grow, which on a full disk is the first thing to fail.
+        if code == Some(SQLITE_IOERR_SHMSIZE) {
+            return Self::Full { store, reason };
+        }
         // The low byte is the primary result code: https://www.sqlite.org/rescode.html
         match code.map(|code| code & 0xff) {
             Some(5 | 6) => Self::Busy { store, reason },
@@ -187,6 +244,7 @@ impl Error {
             Some(3 | 8 | 14 | 23) => Self::Denied { store, reason },
             Some(11 | 26) => Self::Corrupt { store, reason },
             Some(10) => Self::Disk { store, reason },
+            Some(19 | 20) => Self::Refused { store, reason },
             _ => Self::Engine { store, reason },
         }
     }
@@ -202,6 +260,9 @@ impl Error {
                 // A connection cut in the middle of a message reads as nonsense, not as an end.
                 sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => Self::Unreachable { store, reason },
                 sqlx::Error::PoolClosed => Self::Closed { store },
+                sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+                    Self::Unreadable { store, reason }
+                }
                 _ => Self::Engine { store, reason },
             };
         };
@@ -215,6 +276,11 @@ impl Error {
             ("08", _) | (_, "57P01" | "57P02" | "57P03" | "57P05" | "25006") => {
                 Self::Unreachable { store, reason }
             }
+            // A zero character, half a surrogate pair, a value that its column's type does not have: the caller's to change.
+            (_, "22021" | "22P05" | "22P02") => {
+                Self::Invalid { field: "text", reason: format!("cannot be kept by PostgreSQL: {reason}") }
+            }
+            ("23", _) => Self::Refused { store, reason },
             (_, "26000" | "42P05") => Self::Pooler { store, reason },
             ("28", _) | (_, "42501" | "3D000") => Self::Denied { store, reason },
             (_, "XX001" | "XX002") => Self::Corrupt { store, reason },
@@ -257,6 +323,11 @@ mod tests {
             Error::Corrupt { store: store(), reason: reason() },
             Error::Newer { store: store(), found: 9, known: 2 },
             Error::Disk { store: store(), reason: reason() },
+            Error::Missing { store: store() },
+            Error::Unprepared { store: store() },
+            Error::Unfit { store: store(), reason: reason() },
+            Error::Refused { store: store(), reason: reason() },
+            Error::Unreadable { store: store(), reason: reason() },
             Error::Pooler { store: store(), reason: reason() },
             Error::Closed { store: store() },
             Error::Engine { store: store(), reason: reason() },

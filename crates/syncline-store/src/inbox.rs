@@ -26,6 +26,15 @@ pub const TYPES_MAX: usize = 100;
 /// Longest text that describes a recording, its metadata included.
 pub const TEXT_MAX_BYTES: usize = 64 * 1_024;
 
+/// What is said of an entity type that is not known here, and what to do about it.
+#[must_use]
+pub fn unknown_type(name: &str) -> String {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
+    format!(
+        "unknown entity type '{name}': add [[entities]] with name = \"{name}\" to the receiver's syncline.toml"
+    )
+}
+
 /// An entry as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {

@@ -1,6 +1,7 @@
 //! Durable truth: what Syncline knows, on SQLite or PostgreSQL.
 //!
-//! A [`Store`] is opened from an address and handed out as ports, one per system:
+//! A [`Store`] is opened from an address and handed out as ports, one per system ([`OutboxStore`]: the outbox alone, in an
+//! application's own database):
 //!
 //! - [`kv`]: keys with a time to live ([`Store::kv`])
 //! - [`queue`]: keyed work at a shared pace ([`Store::queues`])
@@ -48,12 +49,73 @@ pub use self::error::{Error, REASON_MAX_BYTES};
 use self::inbox::Inbox;
 use self::kv::Kv;
 use self::lock::Locks;
+use self::migrate::Scope;
 use self::outbox::Outbox;
 use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
 use self::shelf::Shelf;
 use self::state::States;
+
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// Whose tables are used.
+    pub(crate) scope: Scope,
+    /// Whether they are created and brought up to date; otherwise nothing is changed by opening.
+    pub(crate) prepares: bool,
+}
+
+impl Purpose {
+    pub(crate) const ALL: Self = Self { scope: Scope::All, prepares: true };
+}
+
+/// The outbox in an application's own database, and nothing else of a store: no other table is made there.
+///
+/// A SQLite file that does not exist is an error, unless the address ends with `?mode=rwc`.
+#[derive(Debug, Clone)]
+pub struct OutboxStore(Store);
+
+impl OutboxStore {
+    /// Opens the outbox at `url`. The application's table is taken over, or made where there is none.
+    pub async fn open(url: &str) -> Result<Self, Error> {
+        Store::open_for(url, Purpose { scope: Scope::Outbox, prepares: true }).await.map(Self)
+    }
+
+    /// Opens an outbox that was taken over before, as it is: opening changes nothing.
+    pub async fn open_prepared(url: &str) -> Result<Self, Error> {
+        Store::open_for(url, Purpose { scope: Scope::Outbox, prepares: false }).await.map(Self)
+    }
+
+    /// Finds out whether [`OutboxStore::open`] would succeed, as far as that can be seen without changing anything.
+    pub async fn check(url: &str) -> Result<(), Error> {
+        match Self::open_prepared(url).await {
+            Ok(store) => {
+                store.close().await;
+                Ok(())
+            }
+            Err(Error::Unprepared { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes on their way to another system.
+    #[must_use]
+    pub fn outbox(&self) -> Arc<dyn Outbox> {
+        self.0.outbox()
+    }
+
+    /// Its address without user, password or parameters: fit for logs and pages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Finishes what is under way and closes it; later calls are refused.
+    pub async fn close(&self) {
+        self.0.close().await;
+    }
+}
 
 /// An open store. Clones share it.
 #[derive(Clone)]
@@ -92,10 +154,14 @@ impl Store {
     /// `postgres://user:password@host:port/database?sslmode=...`, directly or by way of a pooler in transaction
     /// mode.
     pub async fn open(url: &str) -> Result<Self, Error> {
+        Self::open_for(url, Purpose::ALL).await
+    }
+
+    async fn open_for(url: &str, purpose: Purpose) -> Result<Self, Error> {
         let engine = if sqlite::Engine::speaks(url) {
-            Engine::Sqlite(sqlite::Engine::open(url, Arc::new(clock::Machine)).await?)
+            Engine::Sqlite(sqlite::Engine::open_for(url, Arc::new(clock::Machine), purpose).await?)
         } else if postgres::Engine::speaks(url) {
-            Engine::Postgres(postgres::Engine::open(url).await?)
+            Engine::Postgres(postgres::Engine::open_for(url, purpose).await?)
         } else {
             // It may hold a password in whatever place; only a scheme is safe to show.
             let scheme = url.split_once("://").map(|(scheme, _)| scheme);

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::Error;
 
 pub(crate) mod check;
+pub(crate) mod fit;
 pub(crate) mod row;
 pub(crate) mod wakes;
 
@@ -47,7 +48,7 @@ pub struct NewEntry {
     pub payload: String,
 }
 
-/// A change as it was inserted. Applications insert by themselves, so nothing of it is checked.
+/// A change as it was inserted. Applications insert by themselves, so nothing of it is checked but that it can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its number: this sender's key of it, for ever.
@@ -84,6 +85,8 @@ pub struct Claimed {
     pub claim: ClaimId,
     /// Oldest first; none if there is nothing to do.
     pub entries: Vec<Entry>,
+    /// Numbers of entries that were found unreadable, and why. They are dead letters by now.
+    pub unreadable: Vec<(i64, String)>,
     /// When there may be more, if nothing is inserted before: zero to claim again at once, `None` if nothing waits.
     pub look_in: Option<Duration>,
 }
@@ -152,8 +155,8 @@ pub struct Detail {
     pub entity_id: String,
     /// Length of the payload.
     pub bytes: u64,
-    /// When it was inserted.
-    pub created_at: Moment,
+    /// When it was inserted; `None` where that cannot be read.
+    pub created_at: Option<Moment>,
     /// Where it is.
     pub state: State,
     /// How often it has failed.
@@ -230,13 +233,15 @@ pub trait Outbox: Send + Sync {
     /// Inserts entries in a transaction of their own and gives their ids. For the caller's transaction: [`enqueue_in`].
     async fn enqueue(&self, entries: &[NewEntry]) -> Result<Vec<i64>, Error>;
 
-    /// The oldest `limit` entries that are neither processed nor dead, whoever works on them.
+    /// The oldest `limit` entries that are neither processed nor dead, whoever works on them; without those that cannot be
+    /// read, which the next claim gives up.
     async fn fetch_pending(&self, limit: usize) -> Result<Vec<Entry>, Error>;
 
     /// Marks entries as processed, claimed or not, and tells how many were not so before. `None` means now.
     async fn mark_processed(&self, ids: &[i64], at: Option<Moment>) -> Result<u64, Error>;
 
-    /// Claims up to `limit` entries for `lease`, oldest first, in the name of `worker`.
+    /// Claims up to `limit` entries for `lease`, oldest first, in the name of `worker`. What cannot be read becomes a dead
+    /// letter with its reason, and holds nothing up.
     async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error>;
 
     /// Ends the claim of each of these entries as the verdict says. Gives the ids that were still held under the claim;
@@ -281,6 +286,9 @@ pub trait Outbox: Send + Sync {
 
     /// The receipt of an entry, if it was stored.
     async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error>;
+
+    /// A receipt of the recording, whichever entry stands for it.
+    async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error>;
 }
 
 /// Inserts an entry in the caller's open transaction, so that it is committed with the caller's own rows or not at all.
@@ -317,11 +325,9 @@ pub trait Carries: private::Sealed + Send {
 #[async_trait]
 impl Carries for SqliteConnection {
     async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error> {
-        let insert = sqlx::query_scalar(
-            "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ($1, $2, $3) RETURNING id",
-        );
-        let insert = insert.bind(&entry.entity_type).bind(&entry.entity_id).bind(&entry.payload);
-        insert.fetch_one(self).await.map_err(|error| Error::sqlite("sqlite", &error))
+        let entries = std::slice::from_ref(entry);
+        let ids = crate::sqlite::outbox::insert(self, entries).await;
+        Ok(ids.map_err(|error| Error::sqlite("sqlite", &error))?[0])
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! - [`session`]: one connection for one piece of work
 //! - [`pooler`]: whether connections are ours alone
+//! - [`prepare`]: the schema, brought up to date while an application goes on
+//! - [`listen`]: hearing what others announce, on a connection that is known to live
 //! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
@@ -20,9 +22,11 @@
 
 mod inbox;
 mod kv;
+mod listen;
 mod lock;
 pub(crate) mod outbox;
 mod pooler;
+mod prepare;
 mod queue;
 mod schedule;
 mod session;
@@ -39,7 +43,7 @@ use tokio::time::timeout;
 
 use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
-use crate::{Error, migrate};
+use crate::{Error, Purpose};
 
 pub(crate) use self::inbox::PostgresInbox;
 pub(crate) use self::kv::PostgresKv;
@@ -64,8 +68,6 @@ const MIGRATION_MAX: Duration = Duration::from_secs(5 * 60);
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// A connection is replaced after this, so that one that leads to the wrong server after a failover ends.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(30 * 60);
-/// Any number will do, as long as it is ours: "syncline" in ASCII.
-const MIGRATION_LOCK: i64 = 0x7379_6e63_6c69_6e65;
 
 /// Parameters of an address that are understood. Others are refused instead of passed over: a misspelt
 /// `sslmode` must not mean an unencrypted connection.
@@ -118,10 +120,20 @@ impl Engine {
         url.starts_with("postgres://") || url.starts_with("postgresql://")
     }
 
-    /// Connects and brings the schema up to date.
+    /// Opens the database for all systems, as most do.
+    #[cfg(test)]
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
+        Self::open_for(url, Purpose::ALL).await
+    }
+
+    /// Connects, and brings the schema up to date or looks at it as it is.
+    pub(crate) async fn open_for(url: &str, purpose: Purpose) -> Result<Self, Error> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let address = "postgres://…".to_owned();
+        if has_several_hosts(url) {
+            let reason = "names several hosts; name the one that takes writes, or an address that follows it";
+            return Err(Error::Address { address, reason: reason.to_owned() });
+        }
         if let Some(unknown) = unknown_parameter(query) {
             let reason = format!("unknown parameter `{unknown}`");
             return Err(Error::Address { address, reason });
@@ -158,8 +170,9 @@ impl Engine {
                 .max_lifetime(CONNECTION_AGE_MAX)
                 .connect_lazy_with(options),
         };
-        engine.bring_up_to_date().await?;
+        // A standby refuses every change with words that help nobody.
         engine.ping().await?;
+        prepare::prepare(&engine, purpose).await?;
         Ok(engine)
     }
 
@@ -189,7 +202,7 @@ impl Engine {
         let standby: bool = session.value(self.query("SELECT pg_is_in_recovery()")).await?;
         session.commit().await?;
         if standby {
-            let reason = "the server is a standby and takes no writes".to_owned();
+            let reason = "the server is a standby and takes no writes; name the primary".to_owned();
             return Err(Error::Unreachable { store: self.store.to_string(), reason });
         }
         Ok(())
@@ -214,49 +227,18 @@ impl Engine {
         let store = Arc::clone(&self.store);
         move |error| Error::postgres(&store, &error)
     }
-
-    /// Applies what the schema lacks, one node at a time.
-    async fn bring_up_to_date(&self) -> Result<(), Error> {
-        if migrate::missing(&self.store, self.schema_version().await?)?.is_empty() {
-            return Ok(());
-        }
-        let mut session = Session::transaction(self, MIGRATION_MAX).await?;
-        // Held until the transaction ends, so it works behind any pooler.
-        session.execute(self.query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK)).await?;
-        session.control(migrate::CREATE_TABLE).await?;
-        let found = session.value(self.query(migrate::READ_VERSION)).await?;
-        for migration in migrate::missing(&self.store, found)? {
-            session.control(migration.postgres).await?;
-            let now_ms = self.now_ms(&mut session).await?;
-            let record =
-                self.query(migrate::RECORD).bind(migration.version).bind(migration.name).bind(now_ms);
-            session.execute(record).await?;
-        }
-        session.commit().await
-    }
-
-    /// The schema's version, read without a lock and without the right to create anything.
-    async fn schema_version(&self) -> Result<i64, Error> {
-        let mut session = self.transaction().await?;
-        let encoding: String = session.value(self.query("SHOW server_encoding")).await?;
-        if encoding != "UTF8" {
-            let reason = format!("the database's encoding is {encoding}; it must be UTF8");
-            return Err(Error::Denied { store: self.store.to_string(), reason });
-        }
-        let there = self.query("SELECT to_regclass('syncline_migrations') IS NOT NULL");
-        let version = if session.value(there).await? {
-            session.value(self.query(migrate::READ_VERSION)).await?
-        } else {
-            0
-        };
-        session.commit().await?;
-        Ok(version)
-    }
 }
 
 fn no_answer(store: &str, waited: Duration) -> Error {
     let reason = format!("no answer within {} s", waited.as_secs());
     Error::Unreachable { store: store.to_owned(), reason }
+}
+
+/// Whether the address names more than one server, as libpq takes it.
+fn has_several_hosts(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = authority.split(['/', '?']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default().contains(',')
 }
 
 fn unknown_parameter(query: &str) -> Option<&str> {
@@ -287,6 +269,13 @@ mod tests {
         ] {
             assert_eq!(describe(&PgConnectOptions::from_str(url).unwrap()), shown);
         }
+    }
+
+    #[test]
+    fn several_hosts_are_seen_and_a_comma_in_a_password_is_not_one() {
+        assert!(has_several_hosts("postgres://u:p@one:5432,two:5432/db"));
+        assert!(has_several_hosts("postgres://one,two?sslmode=require"));
+        assert!(!has_several_hosts("postgres://u:p,w@one/db,x?options=a,b"));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 mod inbox;
 mod kv;
 mod lock;
-mod outbox;
+pub(crate) mod outbox;
 mod queue;
 mod schedule;
 mod shelf;
@@ -23,7 +23,7 @@ mod writer;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +36,11 @@ use sqlx::{ConnectOptions, Connection};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SteadyClock, TimeSource};
+use crate::migrate::{self, Scope};
 use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
 use crate::state::Voice;
-use crate::{Error, migrate};
+use crate::{Error, Purpose};
 
 pub(crate) use self::inbox::SqliteInbox;
 pub(crate) use self::kv::SqliteKv;
@@ -58,6 +59,9 @@ const READERS: u32 = 4;
 /// The log is cut back to this after a checkpoint, so that one burst does not keep its disk space for ever.
 const LOG_KEPT_BYTES: &str = "67108864";
 const SCHEME: &str = "sqlite:";
+/// Every system counts on it, so every purpose has it: see the first migration.
+const CREATE_CLOCK: &str = "CREATE TABLE IF NOT EXISTS steady_clock \
+     (boot_id TEXT NOT NULL PRIMARY KEY, offset_ms INTEGER NOT NULL) STRICT";
 
 /// An open SQLite store.
 #[derive(Debug, Clone)]
@@ -69,8 +73,8 @@ pub(crate) struct Engine {
     /// `None` in memory, where only the writer's connection sees the data.
     readers: Option<SqlitePool>,
     clock: SteadyClock,
-    /// What all lock ports of this engine share.
-    locks: Arc<lock::Shared>,
+    /// What all lock ports of this engine share; `None` where the store was opened for its outbox alone.
+    locks: Option<Arc<lock::Shared>>,
     desk: Desk,
     /// Who hears of new entries of the outbox.
     outbox: Arc<Wakes>,
@@ -84,34 +88,45 @@ impl Engine {
         url.starts_with(SCHEME)
     }
 
-    /// Opens the file, creating it and its folder where they are missing, and brings its schema up to date.
+    /// Opens the file for all systems, as most do.
+    #[cfg(test)]
     pub(crate) async fn open(url: &str, source: Arc<dyn TimeSource>) -> Result<Self, Error> {
-        let refused = |reason: String| Error::Address { address: url.to_owned(), reason };
-        if url.contains('?') {
-            return Err(refused("takes no parameters".to_owned()));
-        }
-        let parsed = SqliteConnectOptions::from_str(url).map_err(|error| refused(error.to_string()))?;
-        let in_memory = url.ends_with(":memory:");
-        let file = parsed.get_filename().to_owned();
-        if file.as_os_str().is_empty() {
-            return Err(refused("names no file".to_owned()));
-        }
+        Self::open_for(url, source, Purpose::ALL).await
+    }
+
+    /// Opens the file for `purpose`: brings its schema up to date, or looks at it as it is.
+    pub(crate) async fn open_for(
+        url: &str,
+        source: Arc<dyn TimeSource>,
+        purpose: Purpose,
+    ) -> Result<Self, Error> {
+        let Address { options, file, in_memory, creates } = Address::read(url)?;
         let store: Arc<str> =
             if in_memory { url.into() } else { format!("{SCHEME}{}", file.display()).into() };
-        if !in_memory {
+        if !in_memory && (creates || purpose.scope == Scope::All) && purpose.prepares {
             create_private(&store, &file)?;
+        } else if !in_memory && !file.exists() {
+            let store = store.to_string();
+            return Err(if creates { Error::Unprepared { store } } else { Error::Missing { store } });
         }
-        let options = parsed.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
+        let options = options.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
         let failed = |error| Error::sqlite(&store, &error);
-        let (mut connection, clock) = connect(&store, &options, in_memory, source).await?;
-        let quiet_until_ms = lock::quiet_until_ms(&mut connection).await.map_err(failed)?;
+        let (mut connection, clock) = connect(&store, &options, in_memory, source, purpose).await?;
+        let quiet_until_ms = match purpose.scope {
+            Scope::All => Some(lock::quiet_until_ms(&mut connection).await.map_err(failed)?),
+            Scope::Outbox => None,
+        };
         let turn = Turn::default();
         let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&turn));
-        // Grants are not synced one by one, so they have a connection of their own.
-        let locks =
-            lock::Shared::open(Arc::clone(&store), &file, in_memory, Arc::clone(&turn), quiet_until_ms)
-                .await?;
-        let locks = Arc::new(locks);
+        let locks = match quiet_until_ms {
+            // Grants are not synced one by one, so they have a connection of their own.
+            Some(quiet_until_ms) => {
+                let (store, turn) = (Arc::clone(&store), Arc::clone(&turn));
+                let shared = lock::Shared::open(store, &file, in_memory, turn, quiet_until_ms).await?;
+                Some(Arc::new(shared))
+            }
+            None => None,
+        };
         let unsynced = Arc::new(Unsynced { options: options.clone(), turn, writer: OnceCell::new() });
         let readers = (!in_memory).then(|| {
             PoolOptions::new()
@@ -175,7 +190,9 @@ impl Engine {
         if let Some(readers) = &self.readers {
             readers.close().await;
         }
-        self.locks.close().await;
+        if let Some(locks) = &self.locks {
+            locks.close().await;
+        }
         if let Some(unsynced) = self.unsynced.writer.get() {
             unsynced.close().await;
         }
@@ -257,14 +274,44 @@ fn create_private(store: &str, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// What an address says.
+struct Address {
+    options: SqliteConnectOptions,
+    file: PathBuf,
+    in_memory: bool,
+    /// `?mode=rwc`: the file is made where there is none, whoever opens it.
+    creates: bool,
+}
+
+impl Address {
+    fn read(url: &str) -> Result<Self, Error> {
+        let refused = |reason: &str| Error::Address { address: url.to_owned(), reason: reason.to_owned() };
+        let (plain, creates) = match url.split_once('?') {
+            None => (url, false),
+            Some((plain, "mode=rwc")) => (plain, true),
+            Some(_) => return Err(refused("takes no parameter but mode=rwc, which creates the file")),
+        };
+        let options = SqliteConnectOptions::from_str(plain).map_err(|error| refused(&error.to_string()))?;
+        let file = options.get_filename().to_owned();
+        if file.as_os_str().is_empty() {
+            return Err(refused("names no file"));
+        }
+        Ok(Self { options, file, in_memory: plain.ends_with(":memory:"), creates })
+    }
+}
+
 /// The writing connection, with the schema up to date and the clock set.
 async fn connect(
     store: &Arc<str>,
     options: &SqliteConnectOptions,
     in_memory: bool,
     source: Arc<dyn TimeSource>,
+    purpose: Purpose,
 ) -> Result<(SqliteConnection, SteadyClock), Error> {
     let failed = |error| Error::sqlite(store, &error);
+    if !purpose.prepares {
+        return look_at(store, options, source, purpose).await;
+    }
     let options = if in_memory {
         options.clone()
     } else {
@@ -278,22 +325,60 @@ async fn connect(
     }
     let clock = SteadyClock::anchored_now(source);
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-    bring_up_to_date(store, &mut transaction, &clock).await?;
-    let clock = settle_clock(&mut transaction, clock).await.map_err(failed)?;
+    let locks = bring_up_to_date(store, &mut transaction, &clock, purpose.scope).await?;
+    let clock = settle_clock(&mut transaction, clock, locks).await.map_err(failed)?;
     transaction.commit().await.map_err(failed)?;
     Ok((connection, clock))
 }
 
+/// A connection to a file that is used as it is: nothing is converted, created or written by opening it.
+async fn look_at(
+    store: &Arc<str>,
+    options: &SqliteConnectOptions,
+    source: Arc<dyn TimeSource>,
+    purpose: Purpose,
+) -> Result<(SqliteConnection, SteadyClock), Error> {
+    let failed = |error| Error::sqlite(store, &error);
+    let mut connection = options.connect().await.map_err(failed)?;
+    let there =
+        "SELECT count(*) = 2 FROM sqlite_schema WHERE name IN ('syncline_migrations', 'steady_clock')";
+    let applied: Vec<i64> =
+        match sqlx::query_scalar(there).fetch_one(&mut connection).await.map_err(failed)? {
+            true => {
+                sqlx::query_scalar(migrate::READ_APPLIED).fetch_all(&mut connection).await.map_err(failed)?
+            }
+            false => Vec::new(),
+        };
+    let missing = migrate::missing(store, &applied, purpose.scope)?;
+    outbox::fit::check(store, &mut connection, applied.contains(&migrate::OUTBOX)).await?;
+    if !missing.is_empty() {
+        return Err(Error::Unprepared { store: store.to_string() });
+    }
+    let clock = SteadyClock::anchored_now(source);
+    let fixed = fixed_offset_ms(&mut connection, &clock).await.map_err(failed)?;
+    let clock = match fixed {
+        Some(offset_ms) => clock.with_offset(offset_ms),
+        None => clock,
+    };
+    Ok((connection, clock))
+}
+
+/// Applies what is missing; whether there are locks.
 async fn bring_up_to_date(
     store: &str,
     connection: &mut SqliteConnection,
     clock: &SteadyClock,
-) -> Result<(), Error> {
+    scope: Scope,
+) -> Result<bool, Error> {
     let failed = |error| Error::sqlite(store, &error);
-    sqlx::query(migrate::CREATE_TABLE).execute(&mut *connection).await.map_err(failed)?;
-    let found: i64 =
-        sqlx::query_scalar(migrate::READ_VERSION).fetch_one(&mut *connection).await.map_err(failed)?;
-    for migration in migrate::missing(store, found)? {
+    for create in [migrate::CREATE_TABLE, CREATE_CLOCK] {
+        sqlx::query(create).execute(&mut *connection).await.map_err(failed)?;
+    }
+    let applied: Vec<i64> =
+        sqlx::query_scalar(migrate::READ_APPLIED).fetch_all(&mut *connection).await.map_err(failed)?;
+    let missing = migrate::missing(store, &applied, scope)?;
+    outbox::fit::check(store, connection, applied.contains(&migrate::OUTBOX)).await?;
+    for migration in missing {
         sqlx::raw_sql(migration.sqlite).execute(&mut *connection).await.map_err(failed)?;
         sqlx::query(migrate::RECORD)
             .bind(migration.version)
@@ -303,23 +388,22 @@ async fn bring_up_to_date(
             .await
             .map_err(failed)?;
     }
-    Ok(())
+    Ok(scope == Scope::All || applied.contains(&migrate::LOCK))
 }
 
-/// Takes the offset that was fixed earlier in this boot, or fixes it now.
-async fn settle_clock(connection: &mut SqliteConnection, clock: SteadyClock) -> sqlx::Result<SteadyClock> {
-    let Some(boot_id) = clock.boot_id() else {
-        lock::forget_before_boot(connection, clock.now_ms()).await?;
-        return Ok(clock);
-    };
-    let fixed: Option<i64> = sqlx::query_scalar("SELECT offset_ms FROM steady_clock WHERE boot_id = $1")
-        .bind(&boot_id)
-        .fetch_optional(&mut *connection)
-        .await?;
-    if let Some(offset_ms) = fixed {
+/// Takes the offset that was fixed earlier in this boot, or fixes it now; and then `locks` from before are ended.
+async fn settle_clock(
+    connection: &mut SqliteConnection,
+    clock: SteadyClock,
+    locks: bool,
+) -> sqlx::Result<SteadyClock> {
+    if let Some(offset_ms) = fixed_offset_ms(connection, &clock).await? {
         return Ok(clock.with_offset(offset_ms));
     }
-    lock::forget_before_boot(connection, clock.now_ms()).await?;
+    if locks {
+        lock::forget_before_boot(connection, clock.now_ms()).await?;
+    }
+    let Some(boot_id) = clock.boot_id() else { return Ok(clock) };
     sqlx::query("DELETE FROM steady_clock").execute(&mut *connection).await?;
     sqlx::query("INSERT INTO steady_clock (boot_id, offset_ms) VALUES ($1, $2)")
         .bind(&boot_id)
@@ -327,6 +411,16 @@ async fn settle_clock(connection: &mut SqliteConnection, clock: SteadyClock) -> 
         .execute(&mut *connection)
         .await?;
     Ok(clock)
+}
+
+/// The offset that was fixed earlier in this boot.
+async fn fixed_offset_ms(
+    connection: &mut SqliteConnection,
+    clock: &SteadyClock,
+) -> sqlx::Result<Option<i64>> {
+    let Some(boot_id) = clock.boot_id() else { return Ok(None) };
+    let fixed = sqlx::query_scalar("SELECT offset_ms FROM steady_clock WHERE boot_id = $1").bind(&boot_id);
+    fixed.fetch_optional(connection).await
 }
 
 #[cfg(test)]

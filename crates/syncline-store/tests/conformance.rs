@@ -13,6 +13,7 @@ mod conformance {
     pub(crate) mod kv;
     pub(crate) mod lock;
     pub(crate) mod outbox;
+    pub(crate) mod outbox_rows;
     pub(crate) mod pooler;
     pub(crate) mod queue;
     pub(crate) mod queue_model;
@@ -142,6 +143,11 @@ conformance! {
         ss_25_settings_are_read_from_columns_or_keys,
         ss_29_what_breaks_a_bound_of_the_outbox_is_refused,
         ss_01_a_plain_table_is_taken_over_with_its_rows,
+    }
+    outbox_rows {
+        ss_31_nonsense_in_any_column_is_a_dead_letter_and_everything_else_goes_on,
+        ss_31_times_are_exact_or_refused,
+        ss_03_an_outbox_takes_its_own_tables_and_no_others,
     }
     inbox {
         ss_24_an_entry_takes_effect_once_however_often_it_arrives,

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use sqlx::{Connection, PgConnection};
 use syncline_core::kv::Key;
 use syncline_core::lock::Name;
+use syncline_core::outbox::Verdict;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_sim::postgres::{self, Cluster};
+use syncline_store::outbox::{Kind, Receipt};
 use syncline_store::schedule::{Claim, Filter, HISTORY_MAX, Intent};
-use syncline_store::{Error, Store};
+use syncline_store::{Error, OutboxStore, Store};
 use tokio::task::block_in_place;
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -44,6 +46,235 @@ async fn a_server_that_was_restarted_is_found_again() {
     assert_eq!(store.kv().get(&key("before")).await.unwrap().unwrap().value, "v");
     store.kv().put(&key("after"), "v", None).await.unwrap();
     store.ping().await.unwrap();
+}
+
+const PLAIN: &str = "CREATE TABLE sync_outbox (id bigserial PRIMARY KEY, entity_type text NOT NULL, entity_id text NOT NULL, \
+     payload jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(), processed_at timestamptz); \
+     INSERT INTO sync_outbox (entity_type, entity_id, payload) SELECT 'a', n::text, '1' FROM generate_series(1, 100) AS n";
+
+async fn execute(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(connection).await.map(drop)
+}
+
+/// The first start used to wait for the table's lock behind whoever had read the table, and every insert of the application
+/// waited behind the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_34_an_application_goes_on_writing_while_its_table_is_taken_over() {
+    let database = block_in_place(postgres::database);
+    let mut reader = PgConnection::connect(&database.url).await.unwrap();
+    let mut application = PgConnection::connect(&database.url).await.unwrap();
+    execute(&mut application, PLAIN).await.unwrap();
+    execute(&mut reader, "BEGIN; SELECT count(*) FROM sync_outbox").await.unwrap();
+    let url = database.url.clone();
+    let opening = tokio::spawn(async move { OutboxStore::open(&url).await });
+    // An insert that waits for longer fails, and this with it.
+    execute(&mut application, "SET lock_timeout = '2s'").await.unwrap();
+    let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'b', '1')";
+    for _ in 0..40 {
+        execute(&mut application, insert).await.expect("the application does not wait");
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(!opening.is_finished(), "it waits for the reader, alone");
+    execute(&mut reader, "COMMIT").await.unwrap();
+    let store = opening.await.unwrap().unwrap();
+    assert_eq!(store.outbox().stats().await.unwrap().pending, 140);
+    let incomplete =
+        "SELECT count(*) FROM pg_index WHERE indrelid = 'sync_outbox'::regclass AND NOT indisvalid";
+    assert_eq!(count(&mut application, incomplete).await, 0);
+    store.close().await;
+    Store::open(&database.url).await.unwrap().close().await;
+}
+
+/// A start that was killed between two indexes leaves one that is not complete.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_34_a_start_that_died_while_it_took_a_table_over_is_gone_on_with() {
+    let database = block_in_place(postgres::database);
+    let mut application = PgConnection::connect(&database.url).await.unwrap();
+    execute(&mut application, PLAIN).await.unwrap();
+    OutboxStore::open(&database.url).await.unwrap().close().await;
+    execute(
+        &mut application,
+        "DROP TABLE syncline_migrations, sync_outbox_sender, sync_receipts; DROP INDEX sync_outbox_due; \
+         UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'sync_outbox_line'::regclass",
+    )
+    .await
+    .unwrap();
+    let store = OutboxStore::open(&database.url).await.unwrap();
+    assert_eq!(store.outbox().fetch_pending(1_000).await.unwrap().len(), 100);
+    let complete = "SELECT count(*) FROM pg_index WHERE indrelid = 'sync_outbox'::regclass AND indisvalid";
+    assert_eq!(count(&mut application, complete).await, 9, "eight and the primary key");
+    store.close().await;
+}
+
+async fn count(connection: &mut PgConnection, sql: &'static str) -> i64 {
+    sqlx::query_scalar(sql).fetch_one(connection).await.unwrap()
+}
+
+/// A role with a schema of its own and the application's table in another: a second, empty table was made and read for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_34_the_table_of_another_schema_is_used_or_named_and_never_doubled() {
+    let database = block_in_place(postgres::database);
+    let mut application = PgConnection::connect(&database.url).await.unwrap();
+    execute(&mut application, PLAIN).await.unwrap();
+    execute(&mut application, "CREATE SCHEMA box").await.unwrap();
+    let parameter = if database.url.contains('?') { '&' } else { '?' };
+    let with_path = |path: &str| format!("{}{parameter}options[search_path]={path}", database.url);
+    let tables = "SELECT count(*) FROM pg_class WHERE relname = 'sync_outbox'";
+
+    let elsewhere = OutboxStore::open(&with_path("box")).await.unwrap_err();
+    assert!(
+        matches!(&elsewhere, Error::Unfit { reason, .. } if reason.contains("schema public")),
+        "{elsewhere}"
+    );
+    let store = OutboxStore::open(&with_path("box,public")).await.unwrap();
+    assert_eq!(store.outbox().stats().await.unwrap().pending, 100, "the application's");
+    store.close().await;
+    assert_eq!(count(&mut application, tables).await, 1);
+
+    execute(&mut application, "CREATE TABLE box.sync_outbox (LIKE public.sync_outbox)").await.unwrap();
+    let two = OutboxStore::open(&with_path("box,public")).await.unwrap_err();
+    assert!(matches!(&two, Error::Unfit { reason, .. } if reason.contains("box and public")), "{two}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_34_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
+    let rest = "entity_id text, payload text, created_at timestamptz, processed_at timestamptz";
+    let cases = [
+        (format!("CREATE TABLE sync_outbox (id uuid PRIMARY KEY, entity_type text, {rest})"), "bigserial"),
+        (format!("CREATE TABLE sync_outbox (id bigint, entity_type text, {rest})"), "primary key"),
+        (format!("CREATE TABLE sync_outbox (id bigint PRIMARY KEY, entity_type text, {rest}, attempts int)"), "of its own"),
+        (format!("CREATE TABLE sync_outbox (id bigint, entity_type text, {rest}) PARTITION BY RANGE (id)"), "partitioned"),
+        (format!("CREATE TYPE kind AS ENUM ('a'); CREATE TABLE sync_outbox (id bigint PRIMARY KEY, entity_type kind, {rest})"), "ADD VALUE 'recording_file'"),
+        ("CREATE TABLE sync_outbox (id bigint PRIMARY KEY)".to_owned(), "no column entity_type"),
+        ("CREATE VIEW sync_outbox AS SELECT 1 AS id".to_owned(), "view"),
+        ("CREATE TABLE sync_outbox (id bigint PRIMARY KEY, entity_type text, entity_id text, payload text, created_at text, processed_at text)".to_owned(), "timestamptz"),
+    ];
+    for (sql, words) in cases {
+        let database = block_in_place(postgres::database);
+        let mut application = PgConnection::connect(&database.url).await.unwrap();
+        execute(&mut application, &sql).await.unwrap();
+        for refused in
+            [OutboxStore::open(&database.url).await.map(drop), OutboxStore::check(&database.url).await]
+        {
+            let refused = refused.unwrap_err();
+            assert!(matches!(&refused, Error::Unfit { reason, .. } if reason.contains(words)), "{refused}");
+        }
+    }
+}
+
+/// The rights that the guide names are enough, and it names no more than a few.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_38_a_role_with_the_guides_rights_can_send() {
+    let cluster = block_in_place(Cluster::start).unwrap();
+    let url = cluster.url("postgres");
+    let mut owner = PgConnection::connect(&url).await.unwrap();
+    execute(&mut owner, PLAIN).await.unwrap();
+    execute(&mut owner, "CREATE TABLE recordings (id text, upload_status text, s3_url text)").await.unwrap();
+    OutboxStore::open(&url).await.unwrap().close().await;
+    let guide =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serversync.md")).unwrap();
+    let grants = guide.split("```sql\n").find(|block| block.starts_with("GRANT")).unwrap();
+    let grants = grants.split("```").next().unwrap();
+    execute(&mut owner, &format!("CREATE ROLE sender LOGIN; {grants}")).await.unwrap();
+    let (_, server) = url.split_once('@').unwrap();
+    let store = OutboxStore::open(&format!("postgres://sender@{server}")).await.unwrap();
+    let outbox = store.outbox();
+    let claimed = outbox.claim("w", Kind::Change, 10, Duration::from_secs(9)).await.unwrap();
+    let done: Vec<_> = claimed.entries.iter().map(|entry| (entry.id, Verdict::Done)).collect();
+    assert_eq!(outbox.settle(claimed.claim, &done).await.unwrap().len(), 10);
+    let receipt = Receipt {
+        entry: 11,
+        recording_id: "r".to_owned(),
+        file_url: "https://f.example/x".to_owned(),
+        bytes: 1,
+        sha256: "ab".repeat(32),
+    };
+    outbox.store_receipt(&receipt).await.unwrap();
+    assert_eq!(outbox.cleanup(Duration::ZERO, 100).await.unwrap(), 10);
+    outbox.stats().await.unwrap();
+    store.close().await;
+}
+
+/// Times without a zone, dates, and an ENUM that has the type of files: read as what they are. A UUID in capitals is the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_rows_own() {
+    let database = block_in_place(postgres::database);
+    let mut application = PgConnection::connect(&database.url).await.unwrap();
+    let sql = "CREATE TYPE kind AS ENUM ('a', 'recording_file'); \
+         CREATE TABLE sync_outbox (id serial PRIMARY KEY, entity_type kind, entity_id uuid, payload json, created_at timestamp, \
+         processed_at date); INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) VALUES \
+         ('a', gen_random_uuid(), '1', '2026-01-01'), (NULL, gen_random_uuid(), '1', '2026-01-01'), \
+         ('a', NULL, '1', '2026-01-01'), ('a', gen_random_uuid(), NULL, 'infinity'), \
+         ('recording_file', gen_random_uuid(), '{}', '2026-01-01'), ('a', gen_random_uuid(), NULL, '2026-01-02'); \
+         CREATE TABLE recordings (id uuid PRIMARY KEY, upload_status text, s3_url text); \
+         INSERT INTO recordings VALUES ('018c0000-0000-7000-8000-00000000abcd', 'local')";
+    execute(&mut application, sql).await.unwrap();
+    let store = OutboxStore::open(&database.url).await.unwrap();
+    let outbox = store.outbox();
+    let claimed = outbox.claim("w", Kind::Change, 10, Duration::from_secs(9)).await.unwrap();
+    assert_eq!(claimed.entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [1, 6]);
+    assert_eq!(claimed.unreadable.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3, 4]);
+    assert_eq!(outbox.claim("w", Kind::File, 10, Duration::from_secs(9)).await.unwrap().entries.len(), 1);
+    let receipt = Receipt {
+        entry: 5,
+        recording_id: "018C0000-0000-7000-8000-00000000ABCD".to_owned(),
+        file_url: "https://f.example/x".to_owned(),
+        bytes: 1,
+        sha256: "ab".repeat(32),
+    };
+    outbox.store_receipt(&receipt).await.unwrap();
+    assert_eq!(outbox.receipt_of(&receipt.recording_id).await.unwrap(), Some(receipt));
+    let uploaded = "SELECT count(*) FROM recordings WHERE upload_status = 'uploaded'";
+    assert_eq!(count(&mut application, uploaded).await, 1);
+    store.close().await;
+}
+
+/// A firewall that forgets connections tells nobody: the listener waited for ever on a dead one, and commits were found by the
+/// poll alone, minutes later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_34_a_listener_whose_connection_went_silent_notices_and_hears_again() {
+    let cluster = block_in_place(Cluster::start).unwrap();
+    let (address, forget) = forgetful_proxy(&cluster.url("postgres")).await;
+    let direct = cluster.url("postgres");
+    let (role, _) = direct.split_once('@').unwrap();
+    let url = format!("{role}@{address}/postgres");
+    let store = OutboxStore::open(&url).await.unwrap();
+    let mut wakes = store.outbox().wakes();
+    let mut outside = PgConnection::connect(&cluster.url("postgres")).await.unwrap();
+    let listening =
+        "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' OR query = 'SELECT 1'";
+    wait_for_count(&mut outside, listening, 1).await;
+    forget.send_modify(|generation| *generation += 1);
+    wakes.mark_unchanged();
+    // Nothing is inserted: only a listener that has noticed and come back wakes anybody.
+    tokio::time::timeout(DEADLINE, wakes.changed()).await.expect("it notices").unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    wakes.mark_unchanged();
+    let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'b', '1')";
+    execute(&mut outside, insert).await.unwrap();
+    tokio::time::timeout(DEADLINE, wakes.changed()).await.expect("it hears").unwrap();
+}
+
+/// A way to the server whose connections of an earlier generation carry nothing any more, without an end to either side.
+async fn forgetful_proxy(url: &str) -> (std::net::SocketAddr, tokio::sync::watch::Sender<u64>) {
+    let server = url.rsplit('@').next().unwrap().split('/').next().unwrap().to_owned();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (generation, following) = tokio::sync::watch::channel(0_u64);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let (server, mut following) = (server.clone(), following.clone());
+            following.mark_unchanged();
+            tokio::spawn(async move {
+                let mut upstream = tokio::net::TcpStream::connect(&server).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {}
+                    _ = following.changed() => std::future::pending().await,
+                }
+            });
+        }
+    });
+    (address, generation)
 }
 
 /// A store that nobody closed used to keep its listening connection for as long as the process lived: the listener held

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use sqlx::{Connection, SqliteConnection};
 use syncline_core::kv::Key;
-use syncline_store::{Error, Store};
+use syncline_store::outbox::{Kind, NewEntry};
+use syncline_store::{Error, OutboxStore, Store};
 use tempfile::TempDir;
 
 struct Home {
@@ -148,4 +149,93 @@ async fn a_transaction_of_another_process_makes_it_busy_and_then_passes() {
         sqlx::query("COMMIT").execute(&mut other).await.unwrap();
     });
     put.unwrap();
+}
+
+fn entry(id: &str) -> NewEntry {
+    NewEntry { entity_type: "a".to_owned(), entity_id: id.to_owned(), payload: "1".to_owned() }
+}
+
+/// A table without AUTOINCREMENT gives the numbers of deleted rows again. A receiver that knew them refused the new changes,
+/// and one that had forgotten them lost the changes without a word.
+#[tokio::test]
+async fn ss_31_a_number_is_never_given_twice_whoever_deletes_and_whatever_the_table_is() {
+    for id in ["INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"] {
+        let home = Home::new();
+        let url = home.url("box.db");
+        let mut application = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+        let table = format!(
+            "CREATE TABLE sync_outbox (id {id}, entity_type TEXT, entity_id TEXT, payload TEXT, \
+             created_at TEXT DEFAULT CURRENT_TIMESTAMP, processed_at TEXT)"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(table)).execute(&mut application).await.unwrap();
+        let store = OutboxStore::open(&url).await.unwrap();
+        let outbox = store.outbox();
+        let mut seen = std::collections::BTreeSet::new();
+        for round in 0..4 {
+            let mut given = outbox.enqueue(&[entry("x"), entry("y")]).await.unwrap();
+            let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'z', '1')";
+            sqlx::query(insert).execute(&mut application).await.unwrap();
+            let pending = outbox.fetch_pending(10).await.unwrap();
+            given.push(pending.last().unwrap().id);
+            assert_eq!(pending.iter().map(|entry| entry.id).collect::<Vec<_>>(), given, "as they were told");
+            for id in &given {
+                assert!(seen.insert(*id), "{id} was given twice");
+            }
+            outbox.mark_processed(&given, None).await.unwrap();
+            match round % 2 {
+                0 => assert_eq!(outbox.cleanup(Duration::ZERO, 10).await.unwrap(), 3),
+                _ => drop(sqlx::query("DELETE FROM sync_outbox").execute(&mut application).await.unwrap()),
+            }
+        }
+        store.close().await;
+    }
+}
+
+/// PostgreSQL's table pasted into SQLite is accepted there, but ids are NULL: entries were sent for ever and never marked.
+#[tokio::test]
+async fn ss_31_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
+    let rest = "entity_type TEXT, entity_id TEXT, payload TEXT, created_at TEXT, processed_at TEXT";
+    let cases = [
+        (
+            format!("CREATE TABLE sync_outbox (id BIGSERIAL PRIMARY KEY, {rest})"),
+            "INTEGER PRIMARY KEY AUTOINCREMENT",
+        ),
+        (format!("CREATE TABLE sync_outbox (id INTEGER, {rest})"), "INTEGER PRIMARY KEY AUTOINCREMENT"),
+        (
+            format!("CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, {rest}, attempts INT)"),
+            "a column attempts of its own",
+        ),
+        (
+            "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, payload TEXT)".to_owned(),
+            "no column entity_type",
+        ),
+        (
+            "CREATE TABLE t (id INTEGER); CREATE VIEW sync_outbox AS SELECT id FROM t".to_owned(),
+            "it is a view",
+        ),
+    ];
+    for (sql, words) in cases {
+        let home = Home::new();
+        let url = home.url("box.db");
+        let mut application = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut application).await.unwrap();
+        for refused in [OutboxStore::open(&url).await.map(drop), OutboxStore::check(&url).await] {
+            let refused = refused.unwrap_err();
+            assert!(matches!(&refused, Error::Unfit { reason, .. } if reason.contains(words)), "{refused}");
+        }
+    }
+    // A table without row ids has no NULL to be afraid of; what is no number in it is buried and not met again.
+    let home = Home::new();
+    let url = home.url("box.db");
+    let mut application = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+    let sql = format!(
+        "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, {rest}) WITHOUT ROWID; INSERT INTO sync_outbox VALUES \
+         ('x', 'a', 'b', '1', '2026-01-01', NULL), (7, 'a', 'c', '1', '2026-01-01', NULL), (1.5, 'a', 'd', '1', '2026-01-01', NULL)"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut application).await.unwrap();
+    let store = OutboxStore::open(&url).await.unwrap();
+    let claimed = store.outbox().claim("w", Kind::Change, 10, Duration::from_secs(9)).await.unwrap();
+    assert_eq!(claimed.entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [7]);
+    assert_eq!(store.outbox().stats().await.unwrap().dead, 2);
+    store.close().await;
 }

@@ -4,16 +4,15 @@
 
 mod show;
 
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use syncline_node::Config;
 use syncline_node::config::Flags;
-use syncline_store::Store;
 use syncline_store::outbox::{ENTRIES_MAX, List, Outbox as Port, Settings, Which};
+use syncline_store::{Error, OutboxStore};
 
 use crate::output::{self, Shown, Tone, WrongUse, toned};
 
@@ -180,15 +179,17 @@ impl Database {
         let flags =
             Flags { database_url: self.database_url.clone(), data: self.data.clone(), ..Flags::default() };
         let config = Config::load(&flags, &|name| std::env::var(name).ok())?;
-        let url = config.database_url.expose();
-        let file = url.strip_prefix("sqlite:").map(|path| path.trim_start_matches("//"));
-        if let Some(path) = file.map(|path| path.split('?').next().unwrap_or(path))
-            && !Path::new(path).exists()
-        {
-            bail!("there is no database at {path}: name one with DATABASE_URL, --database-url or --data");
+        // Who asks how things are must not change them: the table is prepared by serversync, or by a node.
+        match OutboxStore::open_prepared(config.database_url.expose()).await {
+            Ok(store) => Ok(store.outbox()),
+            Err(error @ Error::Missing { .. }) => {
+                bail!("{error}: name a database with DATABASE_URL, --database-url or --data")
+            }
+            Err(error) => {
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                bail!("cannot open the database: {error}{hint}")
+            }
         }
-        let store = Store::open(url).await.context("cannot open the database")?;
-        Ok(store.outbox())
     }
 }
 

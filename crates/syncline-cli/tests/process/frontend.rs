@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::program::ask;
 use crate::sending::Frontend;
 
-/// A front end in Python that knows the plain contract alone.
+/// A front end in Python, which knows the contract and nothing of ours.
 pub(crate) struct Plain {
     child: Child,
     address: SocketAddr,
@@ -18,8 +18,18 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(crate) fn start() -> Plain {
+        Plain::start_with(&[])
+    }
+
+    /// One that states neither length nor SHA-256 of what it stored.
+    pub(crate) fn start_without_statements() -> Plain {
+        Plain::start_with(&["--file-url-only"])
+    }
+
+    fn start_with(arguments: &[&str]) -> Plain {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/plain_frontend.py");
-        let mut child = Command::new("python3").arg(script).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            Command::new("python3").arg(script).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut first = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
         let address = first.trim_end().strip_prefix("listening on http://").unwrap().parse().unwrap();

@@ -26,7 +26,7 @@ fn with_outbox<T>(of: &CallBox, work: impl AsyncFnOnce(&dyn Outbox) -> T) -> T {
     })
 }
 
-fn enqueue(of: &CallBox, entries: &[(&str, &str, Value)]) -> Vec<i64> {
+pub(crate) fn enqueue(of: &CallBox, entries: &[(&str, &str, Value)]) -> Vec<i64> {
     let entries: Vec<NewEntry> = entries
         .iter()
         .map(|(entity_type, entity_id, payload)| NewEntry {
@@ -39,7 +39,7 @@ fn enqueue(of: &CallBox, entries: &[(&str, &str, Value)]) -> Vec<i64> {
 }
 
 /// The files of every recording of a box.
-fn recordings(of: &CallBox) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn recordings(of: &CallBox) -> BTreeMap<String, Vec<u8>> {
     let folders = fs::read_dir(of.recordings()).into_iter().flatten().flatten();
     let calls = folders.filter(|folder| folder.path().join("mixed.wav").exists());
     calls
@@ -49,11 +49,11 @@ fn recordings(of: &CallBox) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn said(output: &std::process::Output) -> String {
+pub(crate) fn said(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn count(stats: &Value, field: &str) -> u64 {
+pub(crate) fn count(stats: &Value, field: &str) -> u64 {
     stats[field].as_u64().unwrap()
 }
 
@@ -306,7 +306,7 @@ fn ss_11_a_call_leaves_the_box_through_the_outbox_and_in_no_other_way() {
     of.take_calls(3, &[]);
     assert_eq!(count(&of.stats(), "pending"), 9, "a call, its recording and the file, three times");
     assert_eq!(frontend.paths(), Vec::<String>::new(), "nobody has told of it");
-    let sent = of.send(&frontend.url(), &["--drain"], &[]);
+    let sent = of.send(&frontend.url(), &["--drain"], &[("SYNC_PLAIN_RECEIPTS", "true")]);
     assert_eq!(sent.status.code(), Some(0), "{}", said(&sent));
     let paths = frontend.paths();
     assert!(!paths.is_empty() && paths.iter().all(|path| path.starts_with("/api/ingest/")), "{paths:?}");
@@ -360,7 +360,7 @@ fn ss_07_a_recording_of_a_gigabyte_passes_through_a_process_that_may_have_100_mb
     let calls = of.take_calls(1, &[]);
     let wav = of.recordings().join(&calls[0]).join("mixed.wav");
     fs::File::options().write(true).open(wav).unwrap().set_len(mib << 20).unwrap();
-    let usual = of.serversync(&frontend.url(), &["--drain"], &[]);
+    let usual = of.serversync(&frontend.url(), &["--drain"], &[("SYNC_PLAIN_RECEIPTS", "true")]);
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -d 102400 && exec \"$0\" --drain"]).arg(usual.get_program());
     limited

@@ -1,4 +1,5 @@
-"""A front end that knows the plain contract and nothing else: { "ok": true } and { "fileUrl": ... }.
+"""A front end in another language: { "ok": true } for changes, and for a recording { "fileUrl", "length", "sha256" } of what it
+stored. Called with --file-url-only it states nothing but the address.
 
 Upserts entries by type and id, keeps recordings in memory, and refuses a whole batch if any payload in it says "poison".
 GET /seen tells what it has. Prints the address it listens on.
@@ -62,7 +63,10 @@ class Handler(BaseHTTPRequestHandler):
                 "metaType": parts["meta"].get_content_type(),
                 "meta": json.loads(text["meta"]),
             }
-        self.answer(200, {"fileUrl": f"http://frontend.example/storage/recordings/{call}/mixed.wav"})
+        receipt = {"fileUrl": f"http://frontend.example/storage/recordings/{call}/mixed.wav"}
+        if "--file-url-only" not in sys.argv:
+            receipt |= {"length": len(text["audio"]), "sha256": recordings[call]["sha256"]}
+        self.answer(200, receipt)
 
     def answer(self, status, body):
         encoded = json.dumps(body).encode()

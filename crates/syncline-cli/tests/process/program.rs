@@ -65,11 +65,15 @@ impl Node {
 
     /// Starts a node to which the system gives no more than `memory_kb` of memory for its data.
     pub(crate) fn start_limited(memory_kb: u64, file: &str) -> Node {
+        Node::start_by(&format!("ulimit -d {memory_kb} && exec \"$0\" serve"), file)
+    }
+
+    /// Starts a node by a shell command in which `"$0" serve` is the node.
+    pub(crate) fn start_by(command: &str, file: &str) -> Node {
         let folder = tempfile::tempdir().unwrap();
         let serve = syncline(folder.path(), &["serve"]);
         let mut shell = Command::new("sh");
-        let limit = format!("ulimit -d {memory_kb} && exec \"$0\" serve");
-        shell.arg("-c").arg(limit).arg(serve.get_program()).current_dir(folder.path()).stdin(Stdio::null());
+        shell.arg("-c").arg(command).arg(serve.get_program()).current_dir(folder.path()).stdin(Stdio::null());
         for (name, _) in serve.get_envs() {
             shell.env_remove(name);
         }

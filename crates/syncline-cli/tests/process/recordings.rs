@@ -13,7 +13,7 @@ const BOUNDARY: &str = "----syncline-process-boundary";
 const PIECE: usize = 1024 * 1024;
 
 /// What a form has before and after the sound.
-fn around(call: &str) -> (String, String) {
+pub(crate) fn around(call: &str) -> (String, String) {
     let text = |name: &str, value: &str| {
         format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
     };
@@ -27,7 +27,7 @@ fn around(call: &str) -> (String, String) {
 }
 
 /// Sends the head and the form up to the sound.
-fn begin(node: &Node, call: &str, length: u64) -> (TcpStream, String) {
+pub(crate) fn begin(node: &Node, call: &str, length: u64) -> (TcpStream, String) {
     let (before, after) = around(call);
     let mut stream = node.connect();
     let head = format!(
@@ -106,4 +106,32 @@ fn ss_24_a_recording_cut_off_by_kill_9_is_not_there_and_comes_again_whole() {
         assert_eq!((status, sound.len()), (200, 4 * PIECE));
         folder = Some(node.kill());
     }
+}
+
+/// A sender that reads no answer before it has sent everything saw a reset connection in place of the refusal.
+#[test]
+fn ss_27_a_sender_that_does_not_look_up_sees_that_its_recording_is_too_large() {
+    let node = Node::start("[recordings]\nmax_bytes = 100000\n");
+    // The size is announced, and refused before anything is read.
+    let (mut stream, after) = begin(&node, "announced", 3 * PIECE as u64);
+    stream.write_all(&vec![1; 3 * PIECE]).unwrap();
+    stream.write_all(after.as_bytes()).unwrap();
+    let (status, body) = answer(stream);
+    assert_eq!(status, 413, "{body}");
+    // It is not, and turns out in the middle of a part.
+    let (before, after) = around("chunked");
+    let mut stream = node.connect();
+    let head = format!(
+        "POST /api/ingest/recording-file HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
+         content-type: multipart/form-data; boundary={BOUNDARY}\r\ntransfer-encoding: chunked\r\n\r\n",
+        node.address
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    for piece in [before.as_bytes(), &vec![1; 3 * PIECE], after.as_bytes(), b""] {
+        stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).unwrap();
+        stream.write_all(piece).unwrap();
+        stream.write_all(b"\r\n").unwrap();
+    }
+    let (status, body) = answer(stream);
+    assert_eq!(status, 413, "{body}");
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -88,6 +88,11 @@ impl CallBox {
     ) -> Command {
         let mut command = serversync(self.folder.path(), arguments);
         command.envs(self.environment()).env("FRONTEND_BASE_URL", frontend.url());
+        let file = self.database_url.strip_prefix("sqlite:").filter(|file| !Path::new(file).exists());
+        if let Some(file) = file {
+            // A worker that is started before its application makes the database only if it is told to.
+            command.env("DATABASE_URL", format!("sqlite:{file}?mode=rwc"));
+        }
         command.env("SYNCLINE_LOG_FORMAT", "json").envs(more.iter().copied());
         command
     }

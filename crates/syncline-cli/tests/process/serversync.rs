@@ -47,14 +47,16 @@ fn ss_04_help_teaches_and_check_shows_the_settings_without_secrets() {
         assert!(help.contains(word), "{word}: {help}");
     }
     let environment = [
-        ("DATABASE_URL", "postgres://ann:canary@db/box"),
+        ("DATABASE_URL", "postgres://ann:canary@127.0.0.1:9/box"),
         ("FRONTEND_BASE_URL", "https://frontend.example"),
         ("SYNCLINE_TOKEN", "canary"),
         ("SYNC_BATCH_SIZE", "7"),
     ];
     let (output, left) = run(&["--check"], &environment);
     let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && left.is_empty(), "{printed}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "nobody answers there: {said}");
+    assert!(left.is_empty() && !said.contains("canary"), "{said}");
     assert!(printed.contains("SYNC_BATCH_SIZE=7") && printed.contains("SYNC_TIMEOUT_SEC=30"), "{printed}");
     assert!(!printed.contains("canary"), "{printed}");
 }

@@ -194,6 +194,11 @@ pub(crate) fn database_url(text: &str) -> Result<Secret, String> {
     {
         return Ok(Secret::new(text));
     }
+    if postgres && text.contains(',') {
+        return Err("names several hosts, which is not supported; \
+                    name the one that takes writes, or an address that follows it"
+            .to_owned());
+    }
     Err("expected sqlite:path/to/file.db or postgres://user:password@host/database".to_owned())
 }
 

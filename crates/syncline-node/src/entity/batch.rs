@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use syncline_core::outbox::{
     Invalid, InvalidMoment, Moment, Posted, PostedEntry, RECORDING_FILE, check_entity_id, check_payload_size,
 };
-use syncline_store::inbox::{Arrival, BATCH_MAX};
+use syncline_store::inbox::{Arrival, BATCH_MAX, unknown_type};
 
 use super::{Entities, Sender};
 
@@ -40,7 +40,7 @@ pub(crate) enum Refused {
         "entry {place}: {RECORDING_FILE} stands for a file, which is posted to /api/ingest/recording-file"
     )]
     File { place: usize },
-    #[error("entry {place}: there is no kind of entity called {name:?} here")]
+    #[error("entry {place}: {}", unknown_type(name))]
     Unknown { place: usize, name: String },
 }
 

@@ -125,7 +125,8 @@ fn stalled() -> Error {
     Error::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
 }
 
-async fn discard(mut body: Body) {
+/// Throws the rest of a refused body away, within bounds.
+pub(crate) async fn discard(mut body: Body) {
     let discarding = async {
         let mut discarded = 0;
         while let Some(Ok(frame)) = body.frame().await {

@@ -158,6 +158,11 @@ impl From<syncline_store::Error> for Error {
         match &error {
             syncline_store::Error::Kv(invalid) => Error::invalid("invalid-key", invalid.to_string()),
             syncline_store::Error::Invalid { .. } => Error::invalid("invalid-argument", error.to_string()),
+            syncline_store::Error::Full { .. } => {
+                let message = "the database's disk is full; nothing was stored";
+                let full = Error::new(StatusCode::INSUFFICIENT_STORAGE, "store-full", message);
+                full.because(&error).retry_after_sec(60)
+            }
             _ => {
                 let message = "the store did not answer as it should; nothing may have changed";
                 let failed = Error::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message).because(&error);

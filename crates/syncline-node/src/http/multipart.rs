@@ -5,17 +5,19 @@
 //! route's business.
 
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream};
+use axum::body::Body;
 use axum::extract::Request;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http::{StatusCode, header};
+use hyper::body::Body as _;
 use multer::{Constraints, SizeLimit};
 
 use super::{Error, body};
@@ -29,13 +31,11 @@ const PIECE_MAX_BYTES: usize = 64 * 1024;
 /// What surrounds the parts: boundaries and headers.
 const AROUND_MAX_BYTES: u64 = 64 * 1024;
 
-/// Bytes of a refused form that are thrown away before the answer, and for how long.
-const DISCARDED_MAX_BYTES: usize = 4 * 1024 * 1024;
-const DISCARDING_MAX: Duration = Duration::from_secs(2);
-
 /// A form being read.
 pub(crate) struct Form {
     parts: multer::Multipart<'static>,
+    /// What the form is read from. Its reader stops at the first mistake; who refuses the form reads on.
+    body: Arc<Mutex<Body>>,
     /// Bytes handed out, for the guard of what is pending.
     taken: Arc<AtomicU64>,
     idle: Duration,
@@ -68,9 +68,10 @@ impl Form {
         let names = allowed.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let constraints = Constraints::new().allowed_fields(names).size_limit(limits);
         let taken = Arc::new(AtomicU64::new(0));
-        let pieces = Pieces::new(request.into_body(), Arc::clone(&taken));
+        let body = Arc::new(Mutex::new(request.into_body()));
+        let pieces = Pieces::new(Arc::clone(&body), Arc::clone(&taken));
         let parts = multer::Multipart::with_constraints(pieces, boundary, constraints);
-        Ok(Form { parts, taken, idle, seen: Vec::new() })
+        Ok(Form { parts, body, taken, idle, seen: Vec::new() })
     }
 
     /// The next part; `None` at the end.
@@ -114,20 +115,9 @@ impl Part {
 
 /// Throws what is left of a refused form away for a moment, so that its sender, who may not look for an answer before it has
 /// sent everything, gets to see the refusal.
-pub(crate) async fn discard(mut form: Form) {
-    let discarding = async {
-        let mut discarded = 0;
-        while let Ok(Some(mut part)) = form.part().await {
-            while let Ok(Some(piece)) = part.piece().await {
-                discarded += piece.len();
-                if discarded > DISCARDED_MAX_BYTES {
-                    return;
-                }
-            }
-        }
-    };
-    // Out of time is out of patience: the answer goes out either way.
-    let _ = tokio::time::timeout(DISCARDING_MAX, discarding).await;
+pub(crate) async fn discard(form: Form) {
+    let rest = mem::take(&mut *form.body.lock().unwrap_or_else(PoisonError::into_inner));
+    body::discard(rest).await;
 }
 
 async fn in_time<T>(idle: Duration, work: impl Future<Output = T>) -> Result<T, Error> {
@@ -163,7 +153,7 @@ struct TooMuchPending;
 /// The body in small pieces, one at a time. The reader of forms takes all that is there before it looks at any of it, so between two
 /// pieces it is made to look.
 struct Pieces {
-    body: BodyDataStream,
+    body: Arc<Mutex<Body>>,
     /// Of the last piece of the body, what was not given yet.
     rest: Bytes,
     given: u64,
@@ -172,8 +162,8 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(body: Body, taken: Arc<AtomicU64>) -> Pieces {
-        Pieces { body: body.into_data_stream(), rest: Bytes::new(), given: 0, taken, look: false }
+    fn new(body: Arc<Mutex<Body>>, taken: Arc<AtomicU64>) -> Pieces {
+        Pieces { body, rest: Bytes::new(), given: 0, taken, look: false }
     }
 }
 
@@ -191,13 +181,18 @@ impl Stream for Pieces {
             return Poll::Ready(Some(Err(Box::new(TooMuchPending))));
         }
         if self.rest.is_empty() {
-            match Pin::new(&mut self.body).poll_next(task) {
+            let frame = {
+                let mut body = self.body.lock().unwrap_or_else(PoisonError::into_inner);
+                Pin::new(&mut *body).poll_frame(task)
+            };
+            match frame {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(Some(Err(io::Error::other(error).into())));
                 }
-                Poll::Ready(Some(Ok(piece))) => self.rest = piece,
+                // Trailers are no part of a form.
+                Poll::Ready(Some(Ok(frame))) => self.rest = frame.into_data().unwrap_or_default(),
             }
         }
         let length = self.rest.len().min(PIECE_MAX_BYTES);

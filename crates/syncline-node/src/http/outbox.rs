@@ -46,7 +46,8 @@ pub(crate) struct EntryView {
     entity_id: String,
     /// Length of its payload.
     bytes: u64,
-    created_at: String,
+    /// `null` where it cannot be read.
+    created_at: Option<String>,
     /// `waiting`, `in flight`, `retrying`, `behind`, `dead` or `processed`.
     state: &'static str,
     /// How often it has failed.
@@ -191,7 +192,7 @@ impl EntryView {
             entity_type: detail.entity_type,
             entity_id: detail.entity_id,
             bytes: detail.bytes,
-            created_at: detail.created_at.to_string(),
+            created_at: detail.created_at.map(|at| at.to_string()),
             state: detail.state.as_str(),
             attempts: detail.attempts,
             due_in_ms: detail.due_in.map(whole_ms),

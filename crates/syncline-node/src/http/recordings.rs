@@ -28,7 +28,7 @@ use crate::recording::{self, Name, Playback, Receipt, Upload};
 pub(crate) const INGEST_PATH: &str = "/api/ingest/recording-file";
 
 /// Largest description of a recording.
-const META_MAX_BYTES: u64 = 64 * 1024;
+const META_MAX_BYTES: u64 = recording::META_MAX_BYTES as u64;
 
 /// Largest id, as sent; what is longer than a name may be is no name.
 const ID_MAX_BYTES: u64 = 1024;
@@ -91,6 +91,10 @@ pub(crate) async fn ingest(
 ) -> Result<axum::Json<RecordingStored>, Error> {
     let max_bytes = context.recordings.max_bytes();
     if announced(&headers).is_some_and(|length| length > max_bytes + 2 * META_MAX_BYTES) {
+        // Who waits for a "100 Continue" has sent nothing, and must not be invited to.
+        if !headers.contains_key(header::EXPECT) {
+            body::discard(request.into_body()).await;
+        }
         let message = format!("a recording has at most {max_bytes} bytes here");
         return Err(Error::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message));
     }
@@ -203,10 +207,9 @@ fn name(part: &str, text: String) -> Result<Name, Error> {
 }
 
 fn checked_meta(meta: Bytes) -> Result<Bytes, Error> {
-    match serde_json::from_slice::<serde::de::IgnoredAny>(&meta) {
-        Ok(_) if body::is_object(&meta) => Ok(meta),
-        Ok(_) => Err(Error::invalid("invalid-meta", "meta must be a JSON object")),
-        Err(error) => Err(Error::invalid("invalid-meta", format!("meta is no JSON: {error}"))),
+    match recording::check_meta(&meta) {
+        Ok(()) => Ok(meta),
+        Err(reason) => Err(Error::invalid("invalid-meta", format!("meta {reason}"))),
     }
 }
 

@@ -37,12 +37,16 @@ pub(super) async fn carry(
         Some(Err(Stopped::Unsendable(Unsendable::Refused(reason)))) => {
             (Verdict::Dead { reason }, Exchange::Well { too_large: false })
         }
-        Some(Err(Stopped::Unsendable(Unsendable::Failed(reason)))) => {
-            let verdict =
-                Verdict::of_failure(&shared.policy, entry.attempts, reason, None, true, rand::random());
-            (verdict, Exchange::Well { too_large: false })
+        // The operator's fault and no entry's: none can be sent, and none is tried until the pause is over.
+        Some(Err(Stopped::Unsendable(unsendable @ Unsendable::NoRoot(_)))) => {
+            let down = Exchange::Down { reason: unsendable.to_string(), retry_after: None };
+            (Verdict::GiveBack, down)
         }
-        Some(Err(Stopped::Store)) | None => (Verdict::GiveBack, Exchange::Well { too_large: false }),
+        Some(Err(Stopped::Unsendable(unsendable))) => failed(&shared, &entry, unsendable.to_string()),
+        Some(Err(Stopped::Store(error))) => {
+            failed(&shared, &entry, format!("the receipt could not be stored: {error}"))
+        }
+        None => (Verdict::GiveBack, Exchange::Well { too_large: false }),
     };
     let took_ms = started.elapsed().as_millis() as u64;
     match &verdict {
@@ -50,7 +54,12 @@ pub(super) async fn carry(
         Verdict::Retry { reason, .. } | Verdict::Dead { reason } => {
             tracing::warn!(entry = entry.id, took_ms, reason, "recording not sent");
         }
-        Verdict::GiveBack => tracing::debug!(entry = entry.id, took_ms, "recording given back"),
+        Verdict::GiveBack => match &exchange {
+            Exchange::Down { reason, .. } => {
+                tracing::warn!(entry = entry.id, took_ms, reason, "recording given back");
+            }
+            Exchange::Well { .. } => tracing::debug!(entry = entry.id, took_ms, "recording given back"),
+        },
     }
     shared.told(&entry, &verdict);
     shared.settle(claim, &[(entry.id, verdict)], &give_up).await;
@@ -62,8 +71,8 @@ pub(super) async fn carry(
 enum Stopped {
     Answered(Answer),
     Unsendable(Unsendable),
-    /// The store did not answer, which was told.
-    Store,
+    /// The store answered, and refused.
+    Store(syncline_store::Error),
 }
 
 impl From<Unsendable> for Stopped {
@@ -74,11 +83,22 @@ impl From<Unsendable> for Stopped {
 
 async fn steps(shared: &Arc<Shared>, entry: &Entry) -> Result<(), Stopped> {
     let order = Order::read(&entry.entity_id, &entry.payload)?;
-    let stored =
-        shared.asked("receipt", shared.outbox.receipt(entry.id)).await.map_err(|_| Stopped::Store)?;
-    let sent = match stored {
+    let stored = shared.persist("receipt", || shared.outbox.receipt(entry.id)).await;
+    let sent = match stored.map_err(Stopped::Store)? {
         Some(receipt) => verified(shared, &order, receipt).await?,
-        None => Some(send(shared, entry, &order).await?),
+        None => match send(shared, entry, &order).await {
+            Ok(sent) => Some(sent),
+            // An application may queue a recording twice: what another entry has sent is done.
+            Err(Stopped::Unsendable(Unsendable::Gone(name))) => {
+                let recording = order.recording.as_str();
+                let elsewhere = shared.persist("receipt", || shared.outbox.receipt_of(recording)).await;
+                return match elsewhere.map_err(Stopped::Store)? {
+                    Some(_) => Ok(()),
+                    None => Err(Unsendable::Gone(name).into()),
+                };
+            }
+            Err(other) => return Err(other),
+        },
     };
     let root = shared.recordings.clone();
     blocking(move || order.delete(&root, sent)).await?;
@@ -111,8 +131,7 @@ async fn send(shared: &Arc<Shared>, entry: &Entry, order: &Order) -> Result<Is, 
         bytes: sent.length,
         sha256: sent.sha256,
     };
-    let storing = shared.outbox.store_receipt(&receipt);
-    shared.asked("receipt", storing).await.map_err(|_| Stopped::Store)?;
+    shared.persist("receipt", || shared.outbox.store_receipt(&receipt)).await.map_err(Stopped::Store)?;
     Ok(before)
 }
 
@@ -132,6 +151,12 @@ async fn verified(shared: &Arc<Shared>, order: &Order, receipt: Receipt) -> Resu
         }
     });
     Ok(found.await?)
+}
+
+/// A failure of the entry's own, with a pause that grows.
+fn failed(shared: &Shared, entry: &Entry, reason: String) -> (Verdict, Exchange) {
+    let verdict = Verdict::of_failure(&shared.policy, entry.attempts, reason, None, true, rand::random());
+    (verdict, Exchange::Well { too_large: false })
 }
 
 /// What an answer means for an entry that was sent alone.

@@ -79,6 +79,8 @@ async fn look(shared: &Shared, reserve: &mut Reserve, full: bool) {
     });
     match looked {
         Ok(free_bytes) => shared.meters.disk_free.set(free_bytes as f64),
+        // A recordings folder that is not there is told of by whoever needs it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => tracing::warn!(%error, "the disk cannot be looked after"),
     }
 }

@@ -109,7 +109,12 @@ fn tell(verdicts: &[(i64, Verdict)], exchange: &Exchange, requests: usize, took:
             tracing::warn!(sent, failed, requests, took_ms, reason, "the front end does not take anything");
         }
         Exchange::Well { .. } if failed > 0 => {
-            tracing::warn!(sent, failed, requests, took_ms, "batch sent, not all of it taken");
+            // One reason stands for all: each entry's own is in the outbox.
+            let reason = verdicts.iter().find_map(|(_, verdict)| match verdict {
+                Verdict::Retry { reason, .. } | Verdict::Dead { reason } => Some(reason.as_str()),
+                Verdict::Done | Verdict::GiveBack => None,
+            });
+            tracing::warn!(sent, failed, requests, took_ms, reason, "batch sent, not all of it taken");
         }
         Exchange::Well { .. } => tracing::info!(sent, requests, took_ms, "batch sent"),
     }

@@ -114,6 +114,7 @@ impl Lane {
             match self.shared.asked("claim", claiming).await {
                 Ok(claimed) => {
                     self.store_pause = STORE_PAUSE;
+                    self.shared.told_unreadable(&claimed.unreadable);
                     let (look_in, none) = (claimed.look_in, claimed.entries.is_empty());
                     self.launch(claimed);
                     if look_in != Some(Duration::ZERO) {

@@ -12,10 +12,7 @@ use rustix::io::Errno;
 use serde::Deserialize;
 
 use crate::recording::folder::Folder;
-use crate::recording::{AUDIO, META, Name};
-
-/// Largest description that is sent with a recording.
-const META_MAX_BYTES: u64 = 1024 * 1024;
+use crate::recording::{AUDIO, META, META_MAX_BYTES, Name, check_meta};
 
 /// Why a recording cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +23,12 @@ pub(super) enum Unsendable {
     /// It cannot now.
     #[error("{0}")]
     Failed(String),
+    /// Its folder is not there: it was sent under another entry, or never written.
+    #[error("there is no {0} in the recordings folder")]
+    Gone(Name),
+    /// None can: the recordings folder itself is not there, as when its disk is not mounted.
+    #[error("the recordings folder {0} is not there: mount its disk, or set RECORDINGS_DIR")]
+    NoRoot(String),
 }
 
 /// What a `recording_file` entry asks to be sent.
@@ -71,36 +74,46 @@ impl Order {
     /// Opens what is to be sent.
     pub(super) fn open(&self, root: &Path) -> Result<Files, Unsendable> {
         let opened = |what: &str, error: io::Error| unsendable(&self.folder, what, &error);
-        let folder = Folder::at(root)
-            .and_then(|root| root.folder(self.folder.as_str()))
-            .map_err(|error| opened("", error))?;
+        let folder = self.folder_in(root)?;
         let audio = folder.file(AUDIO).map_err(|error| opened(AUDIO, error))?;
         let mut meta = Vec::new();
         folder
             .file(META)
-            .and_then(|file| file.take(META_MAX_BYTES + 1).read_to_end(&mut meta))
+            .and_then(|file| file.take(META_MAX_BYTES as u64 + 1).read_to_end(&mut meta))
             .map_err(|error| opened(META, error))?;
-        if meta.len() as u64 > META_MAX_BYTES {
-            return Err(Unsendable::Refused(format!("{META} is longer than {META_MAX_BYTES} bytes")));
-        }
+        // Whoever wrote it may write it again.
+        check_meta(&meta).map_err(|reason| Unsendable::Failed(format!("{}/{META} {reason}", self.folder)))?;
         let is = Is::of(&audio).map_err(|error| opened(AUDIO, error))?;
         Ok(Files { audio, meta, is })
     }
 
     /// The recording alone, to be read once more; `None` if it is gone.
     pub(super) fn audio(&self, root: &Path) -> Result<Option<File>, Unsendable> {
-        let opened = Folder::at(root).and_then(|root| root.folder(self.folder.as_str())?.file(AUDIO));
-        match opened {
+        let folder = match self.folder_in(root) {
+            Ok(folder) => folder,
+            Err(Unsendable::Gone(_)) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        match folder.file(AUDIO) {
             Ok(audio) => Ok(Some(audio)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unsendable(&self.folder, AUDIO, &error)),
         }
     }
 
+    /// The call's folder. It is looked for and never made: what is missing may be a disk.
+    fn folder_in(&self, root: &Path) -> Result<Folder, Unsendable> {
+        let root = open_root(root)?;
+        root.folder(self.folder.as_str()).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unsendable::Gone(self.folder.clone()),
+            _ => unsendable(&self.folder, "", &error),
+        })
+    }
+
     /// Deletes the call's folder if the recording in it is still the one that was sent. A folder that is gone is gone.
     pub(super) fn delete(&self, root: &Path, sent: Option<Is>) -> Result<(), Unsendable> {
         let failed = |error: io::Error| unsendable(&self.folder, "", &error);
-        let root = Folder::at(root).map_err(failed)?;
+        let root = open_root(root)?;
         match root.folder(self.folder.as_str()).and_then(|folder| Is::of(&folder.file(AUDIO)?)) {
             Ok(found) if sent.is_some_and(|sent| sent != found) => {
                 return Err(Unsendable::Failed(format!("{}/{AUDIO} changed while it was sent", self.folder)));
@@ -139,6 +152,15 @@ impl Is {
             changed: (data.mtime(), data.mtime_nsec()),
         })
     }
+}
+
+fn open_root(root: &Path) -> Result<Folder, Unsendable> {
+    Folder::open(root).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            Unsendable::NoRoot(root.display().to_string())
+        }
+        _ => Unsendable::Failed(format!("the recordings folder {}: {error}", root.display())),
+    })
 }
 
 fn name(what: &str, text: &str) -> Result<Name, Unsendable> {
@@ -275,6 +297,16 @@ mod tests {
         order.delete(&root, Some(files.is)).unwrap();
         assert!(!root.join("c1").exists());
         order.delete(&root, Some(files.is)).unwrap();
-        assert!(matches!(order.open(&root), Err(Unsendable::Failed(_))));
+        assert!(matches!(order.open(&root), Err(Unsendable::Gone(_))));
+    }
+
+    #[test]
+    fn ss_28_a_recordings_folder_that_is_not_there_is_told_apart_and_not_made() {
+        let (place, order) = world();
+        let root = place.path().join("unmounted");
+        assert!(matches!(order.open(&root), Err(Unsendable::NoRoot(_))));
+        assert!(matches!(order.audio(&root), Err(Unsendable::NoRoot(_))));
+        assert!(matches!(order.delete(&root, None), Err(Unsendable::NoRoot(_))));
+        assert!(!root.exists());
     }
 }

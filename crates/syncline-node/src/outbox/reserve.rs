@@ -14,8 +14,11 @@ use rustix::io::Errno;
 /// Size of the reserve: some thousand marks of what was sent, and their journal.
 pub(super) const RESERVE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Less free space than this is worth a warning, and is left to others rather than taken as reserve.
+/// Less free space than this is worth a warning.
 pub(super) const LOW_BYTES: u64 = 512 * 1024 * 1024;
+
+/// The reserve is taken where this much is free: on a small disk too, and not again with what it has just left.
+const TAKEN_BYTES: u64 = 4 * RESERVE_BYTES;
 
 /// Less free space than this is an emergency.
 const SHORT_BYTES: u64 = 16 * 1024 * 1024;
@@ -51,13 +54,12 @@ impl Reserve {
 
     /// Looks at the disk, takes or gives up the reserve, says what changed, and tells how many bytes are free.
     pub(super) fn look(&mut self) -> io::Result<u64> {
-        std::fs::create_dir_all(&self.folder)?;
         let disk = statvfs(&self.folder)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         let room = room(free_bytes);
         if room == Room::Short {
             self.give_up()?;
-        } else if room == Room::Enough && !self.held {
+        } else if free_bytes >= TAKEN_BYTES && !self.held {
             self.take()?;
         }
         if room != self.room {
@@ -161,6 +163,7 @@ mod tests {
             assert_eq!(room(free_bytes), expected, "{free_bytes}");
         }
         const { assert!(RESERVE_BYTES > SHORT_BYTES, "what is given up ends the emergency") };
+        const { assert!(TAKEN_BYTES > RESERVE_BYTES + SHORT_BYTES, "and is not taken again at once") };
     }
 
     #[test]

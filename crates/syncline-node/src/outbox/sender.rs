@@ -1,8 +1,9 @@
 //! Makes the calls to the front end, and hears their answers as the contract means them.
 //!
 //! Guarantees: no redirect is followed; an answer that is not the expected JSON is a failure, whatever its status; answers are
-//! read up to a limit; a recording is streamed, hashed on the way, and counts as received only if what the receiver
-//! states of it is true. Files, and what becomes of entries, are left to others.
+//! read up to a limit; a recording is streamed and hashed on the way. A recording counts as received only after all of the file
+//! was sent, and only if the receiver states the file's own length and SHA-256; an operator may do without the statement
+//! (`SYNC_PLAIN_RECEIPTS`), never without the whole file. Files, and what becomes of entries, are left to others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ const FILE_URL_MAX_BYTES: usize = 2_048;
 /// Bytes of a recording that are read at a time.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// What the receiver says of a recording: where it is, and, if it is a careful one, what it got.
+/// What the receiver says of a recording: where it is, and what it got.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Receipt {
@@ -60,6 +61,8 @@ pub(super) struct Sender {
     sync: Url,
     recording_file: Url,
     token: Option<Secret>,
+    /// Whether a receipt may leave out length and SHA-256.
+    plain_receipts: bool,
     upload_bytes: Counter,
 }
 
@@ -70,6 +73,7 @@ impl Sender {
             sync: below(&settings.frontend, "sync"),
             recording_file: below(&settings.frontend, "recording-file"),
             token: settings.token.clone(),
+            plain_receipts: settings.plain_receipts,
             upload_bytes,
         }
     }
@@ -117,10 +121,18 @@ impl Sender {
             }
         };
         let sent = progress.sent();
+        // An early refusal says why by its status. An early success cannot be true: the receiver has not read the file.
+        if (200..300).contains(&reply.status) && sent.length < length {
+            let reason = format!(
+                "the receiver answered {} after {} of {length} bytes: the recording was not received",
+                reply.status, sent.length
+            );
+            return Err(Answer::Failed { reason, retry_after: None });
+        }
         let receipt: Option<Receipt> = serde_json::from_slice(&reply.body).ok();
-        let believed = receipt.as_ref().map(|receipt| receipt.check(&sent));
-        if let Some(Err(lie)) = &believed {
-            return Err(Answer::Refused { reason: lie.clone() });
+        let believed = receipt.as_ref().map(|receipt| receipt.check(&sent, self.plain_receipts));
+        if let (200..300, Some(Err(reason))) = (reply.status, &believed) {
+            return Err(Answer::Refused { reason: reason.clone() });
         }
         let said = believed.map(|_| Said { ok: true, results: None });
         match (interpret(response(&reply, said), 1), receipt) {
@@ -139,22 +151,35 @@ impl Sender {
 }
 
 impl Receipt {
-    /// Whether this can be the receipt of what was sent; if not, why.
-    fn check(&self, sent: &Sent) -> Result<(), String> {
-        let url = &self.file_url;
-        if url.is_empty() || url.len() > FILE_URL_MAX_BYTES || url.chars().any(char::is_control) {
-            return Err("the receiver's fileUrl is no address".to_owned());
+    /// Whether this can be the receipt of what was sent, which is the whole file; if not, why.
+    fn check(&self, sent: &Sent, plain: bool) -> Result<(), String> {
+        if !is_address(&self.file_url) {
+            return Err("the receiver's fileUrl is no http or https address".to_owned());
         }
-        if self.length.is_some_and(|length| length != sent.length) {
-            return Err(format!("the receiver got {:?} bytes of {}", self.length.unwrap_or(0), sent.length));
+        if (self.length.is_none() || self.sha256.is_none()) && !plain {
+            let reason = "the receiver does not state length and sha256 of what it stored; \
+                          SYNC_PLAIN_RECEIPTS=true believes it without";
+            return Err(reason.to_owned());
+        }
+        if let Some(length) = self.length.filter(|length| *length != sent.length) {
+            return Err(format!("the receiver stored {length} bytes of {}", sent.length));
         }
         match &self.sha256 {
-            Some(sha256) if !sha256.eq_ignore_ascii_case(&sent.sha256) => {
-                Err(format!("the receiver got other bytes: SHA-256 {sha256:.64} instead of {}", sent.sha256))
-            }
+            Some(sha256) if !sha256.eq_ignore_ascii_case(&sent.sha256) => Err(format!(
+                "the receiver stored other bytes: SHA-256 {sha256:.64} instead of {}",
+                sent.sha256
+            )),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a recording can be fetched from there.
+fn is_address(text: &str) -> bool {
+    let plain =
+        text.len() <= FILE_URL_MAX_BYTES && !text.chars().any(|c| c.is_control() || c.is_whitespace());
+    plain
+        && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
 }
 
 /// `{base}/api/ingest/{name}`
@@ -265,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn ss_28_what_a_receipt_states_must_be_true() {
+    fn ss_28_ss_30_what_a_receipt_states_must_be_there_and_true() {
         let sent = Sent { length: 5, sha256: "ab".repeat(32) };
         let receipt = |length, sha256: Option<&str>, url: &str| Receipt {
             file_url: url.to_owned(),
@@ -273,18 +298,29 @@ mod tests {
             sha256: sha256.map(str::to_owned),
         };
         let url = "https://f.example/storage/recordings/c1/mixed.wav";
-        for good in [receipt(None, None, url), receipt(Some(5), Some(&"AB".repeat(32)), url)] {
-            good.check(&sent).unwrap();
+        let hash = "AB".repeat(32);
+        for plain in [false, true] {
+            receipt(Some(5), Some(&hash), url).check(&sent, plain).unwrap();
+            for bad in [
+                receipt(Some(4), Some(&hash), url),
+                receipt(Some(5), Some(&"cd".repeat(32)), url),
+                receipt(Some(5), Some(""), url),
+                receipt(Some(4), None, url),
+                receipt(None, Some(""), url),
+                receipt(Some(5), Some(&hash), ""),
+                receipt(Some(5), Some(&hash), "x"),
+                receipt(Some(5), Some(&hash), "/storage/c1"),
+                receipt(Some(5), Some(&hash), "javascript:alert(1)"),
+                receipt(Some(5), Some(&hash), "file:///etc/passwd"),
+                receipt(Some(5), Some(&hash), "https://f.example/\n"),
+                receipt(Some(5), Some(&hash), &format!("http://f/{}", "x".repeat(FILE_URL_MAX_BYTES))),
+            ] {
+                assert!(bad.check(&sent, plain).is_err(), "{bad:?}");
+            }
         }
-        for bad in [
-            receipt(Some(4), None, url),
-            receipt(Some(5), Some(&"cd".repeat(32)), url),
-            receipt(None, Some(""), url),
-            receipt(None, None, ""),
-            receipt(None, None, "https://f.example/\n"),
-            receipt(None, None, &"x".repeat(FILE_URL_MAX_BYTES + 1)),
-        ] {
-            assert!(bad.check(&sent).is_err(), "{bad:?}");
+        for less in [receipt(None, None, url), receipt(Some(5), None, url), receipt(None, Some(&hash), url)] {
+            assert!(less.check(&sent, false).unwrap_err().contains("SYNC_PLAIN_RECEIPTS"), "{less:?}");
+            less.check(&sent, true).unwrap();
         }
     }
 }

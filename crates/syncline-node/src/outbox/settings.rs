@@ -34,6 +34,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// `SYNC_MAX_ATTEMPTS`: failures after which an entry is a dead letter.
     pub max_attempts: u32,
+    /// `SYNC_PLAIN_RECEIPTS`: whether a recording may be deleted after a receipt without length and SHA-256.
+    pub plain_receipts: bool,
     /// `SYNC_METRICS_LISTEN`: where `/metrics` and `/healthz` are; nowhere unless set.
     pub metrics_listen: Option<SocketAddr>,
     /// `RECORDINGS_DIR`: the folder with a folder for each call.
@@ -75,6 +77,7 @@ impl Settings {
             max_attempts: reader
                 .optional("SYNC_MAX_ATTEMPTS", |text| number(text, 1..=1_000_000))
                 .map_or(10, |attempts| attempts as u32),
+            plain_receipts: reader.optional("SYNC_PLAIN_RECEIPTS", switch).unwrap_or(false),
             metrics_listen: reader.optional("SYNC_METRICS_LISTEN", settings::listen),
             recordings: reader
                 .optional("RECORDINGS_DIR", settings::folder)
@@ -109,6 +112,7 @@ impl Display for Settings {
         writeln!(f, "SYNC_BATCH_SIZE={}", self.batch_size)?;
         writeln!(f, "SYNC_TIMEOUT_SEC={}", self.timeout.as_secs())?;
         writeln!(f, "SYNC_MAX_ATTEMPTS={}", self.max_attempts)?;
+        writeln!(f, "SYNC_PLAIN_RECEIPTS={}", self.plain_receipts)?;
         if let Some(listen) = self.metrics_listen {
             writeln!(f, "SYNC_METRICS_LISTEN={listen}")?;
         }
@@ -163,8 +167,8 @@ fn frontend(text: &str, allow_http: bool) -> Result<Url, String> {
         Host::Ipv6(address) => Some(IpAddr::V6(address).to_canonical()),
         Host::Domain(_) => None,
     });
-    if address.is_some_and(is_link_local) {
-        return Err("is link-local, where machines keep their credentials: nothing is sent there".to_owned());
+    if address.is_some_and(is_metadata) || url.host_str().is_some_and(is_metadata_name) {
+        return Err("is where machines keep their credentials: nothing is sent there".to_owned());
     }
     let local = address.map_or(url.host_str() == Some("localhost"), |address| address.is_loopback());
     if url.scheme() == "http" && !local && !allow_http {
@@ -175,11 +179,25 @@ fn frontend(text: &str, allow_http: bool) -> Result<Url, String> {
     Ok(url)
 }
 
-fn is_link_local(address: IpAddr) -> bool {
+/// Addresses at which clouds hand out a machine's credentials: all link-local ones, and those that some use beside.
+fn is_metadata(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
+        IpAddr::V4(address) => {
+            address.is_link_local() || [[100, 100, 100, 200], [192, 0, 0, 192]].contains(&address.octets())
+        }
+        IpAddr::V6(address) => {
+            let known = ["fd00:ec2::254", "fd20:ce::254"];
+            address.is_unicast_link_local() || known.iter().any(|text| text.parse() == Ok(address))
+        }
     }
+}
+
+/// The names they have.
+fn is_metadata_name(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    matches!(host.as_str(), "metadata" | "metadata.google.internal" | "metadata.goog")
+        || host == "instance-data"
+        || host.starts_with("instance-data.")
 }
 
 fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
@@ -232,6 +250,7 @@ mod tests {
             ("SYNC_MAX_ATTEMPTS", "1.5"),
             ("SYNC_METRICS_LISTEN", "everywhere"),
             ("SYNC_ALLOW_HTTP", "maybe"),
+            ("SYNC_PLAIN_RECEIPTS", "perhaps"),
             ("SYNCLINE_TOKEN", "two words"),
             ("SYNCLINE_LOG_LEVEL", "loud"),
         ];
@@ -256,6 +275,10 @@ mod tests {
             "https://169.254.169.254",
             "https://[fe80::1]",
             "https://[::ffff:169.254.169.254]",
+            "https://metadata.google.internal",
+            "https://Metadata.Google.Internal./",
+            "https://[fd00:ec2::254]",
+            "https://100.100.100.200",
             "https://169.254.43518",
             "http://localhost.example",
             "http://0x0a000001",

@@ -26,7 +26,7 @@ use crate::server;
 const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let listening = |source| StartError::Listen { address, source };
+    let listening = |cause| StartError::Listen { address, cause };
     let listener = server::listen(address).map_err(listening)?;
     let address = listener.local_addr().map_err(listening)?;
     Ok((listener, address))

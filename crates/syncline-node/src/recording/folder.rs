@@ -30,6 +30,11 @@ impl Folder {
     /// Opens the folder at `path` and makes it where it is missing. The way to it is the operator's: links on it are followed.
     pub fn at(path: &Path) -> io::Result<Folder> {
         std::fs::create_dir_all(path)?;
+        Folder::open(path)
+    }
+
+    /// Opens the folder at `path`, which must be there. Links on the way are followed.
+    pub fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Folder { handle: rustix::fs::open(path, flags, Mode::empty())? })
     }

@@ -26,8 +26,8 @@ pub(crate) struct Upload {
     /// The batch being collected.
     pieces: Vec<Bytes>,
     collected: usize,
-    /// The batch being written.
-    writing: JoinHandle<Result<Staged, Error>>,
+    /// The batch being written; `None` once that has failed, because a task ends once.
+    writing: Option<JoinHandle<Result<Staged, Error>>>,
     _receiving: Receiving,
     _place: OwnedSemaphorePermit,
 }
@@ -49,7 +49,7 @@ impl Upload {
     ) -> Upload {
         let receiving = Receiving::new(&meters.receiving);
         let stage = disk.clone();
-        let writing = tokio::task::spawn_blocking(move || stage.stage());
+        let writing = Some(tokio::task::spawn_blocking(move || stage.stage()));
         let (pieces, collected) = (Vec::new(), 0);
         Upload { disk, bucket, meters, pieces, collected, writing, _receiving: receiving, _place: place }
     }
@@ -93,16 +93,19 @@ impl Upload {
         let mut staged = self.written().await?;
         let pieces = mem::take(&mut self.pieces);
         self.collected = 0;
-        self.writing = tokio::task::spawn_blocking(move || {
+        self.writing = Some(tokio::task::spawn_blocking(move || {
             staged.write(&pieces)?;
             Ok(staged)
-        });
+        }));
         Ok(())
     }
 
     /// The upload, once the batch before is written.
     async fn written(&mut self) -> Result<Staged, Error> {
-        match (&mut self.writing).await {
+        let Some(writing) = self.writing.take() else {
+            return Err(std::io::Error::other("the upload has failed before").into());
+        };
+        match writing.await {
             Ok(written) => written,
             Err(error) => Err(std::io::Error::other(error).into()),
         }

@@ -16,7 +16,7 @@ use crate::gallery::Scene;
 /// Why an input has no hash.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreadable {
-    #[error("{0}")]
+    #[error(transparent)]
     File(#[from] std::io::Error),
     #[error("the address did not deliver it")]
     Http,

@@ -48,7 +48,13 @@ pub(super) enum Failure {
     #[error("the node stopped before it was done")]
     Stopped,
     #[error("cannot keep the picture: {0}")]
-    Store(#[from] syncline_store::Error),
+    Store(syncline_store::Error),
+}
+
+impl From<syncline_store::Error> for Failure {
+    fn from(error: syncline_store::Error) -> Failure {
+        Failure::Store(error)
+    }
 }
 
 impl Failure {

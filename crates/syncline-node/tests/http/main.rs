@@ -16,5 +16,6 @@ mod recordings;
 mod routes;
 mod shelf;
 mod state;
+mod texts_postgres;
 mod viewer;
 mod world;

@@ -227,6 +227,7 @@ async fn ss_27_what_is_too_large_malformed_or_incomplete_is_refused_and_leaves_n
     let meta: (&str, Option<&str>, &[u8]) = ("meta", Some("meta.json"), b"{}");
     let (large, long_id) = (vec![0; 100_001], vec![b'x'; 2_000]);
     let large_meta = format!("{{\"a\":\"{}\"}}", "x".repeat(64 * 1024));
+    let deep_meta = format!("{{\"a\":{}{}}}", "[".repeat(20_000), "]".repeat(20_000));
     let whole = form(&[id, recording_id, audio, meta]);
     let cases: Vec<(Vec<u8>, u16, &str)> = vec![
         (form(&[id, recording_id, ("audio", None, &large), meta]), 413, "too-large"),
@@ -241,6 +242,8 @@ async fn ss_27_what_is_too_large_malformed_or_incomplete_is_refused_and_leaves_n
         (form(&[id, recording_id, audio, meta, ("extra", None, b"x")]), 400, "invalid-form"),
         (form(&[id, recording_id, audio, ("meta", None, b"[]")]), 400, "invalid-meta"),
         (form(&[id, recording_id, audio, ("meta", None, b"{\"a\":")]), 400, "invalid-meta"),
+        (form(&[id, recording_id, audio, ("meta", None, b"{\"a\":\"\x8c\xc4\"}")]), 400, "invalid-meta"),
+        (form(&[id, recording_id, audio, ("meta", None, deep_meta.as_bytes())]), 400, "invalid-meta"),
         (form(&[("callLogId", None, b"\xff\xfe"), recording_id, audio, meta]), 400, "invalid-form"),
         (whole[..whole.len() - 10].to_vec(), 400, "invalid-form"),
         (whole[..200].to_vec(), 400, "invalid-form"),

@@ -33,8 +33,13 @@ impl World {
 
     /// A node that serves something else than the API behind the same door.
     pub(crate) async fn with(file: &str, app: impl FnOnce(&Arc<Context>) -> Router) -> World {
+        World::on("sqlite::memory:", file, app).await
+    }
+
+    /// The same on a database of its own.
+    pub(crate) async fn on(url: &str, file: &str, app: impl FnOnce(&Arc<Context>) -> Router) -> World {
         let config = config(file);
-        let store = Store::open("sqlite::memory:").await.unwrap();
+        let store = Store::open(url).await.unwrap();
         let address = config.listen;
         let context = Context::new(config, store, address);
         let halt = CancellationToken::new();

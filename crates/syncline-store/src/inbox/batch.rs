@@ -10,7 +10,7 @@ use syncline_core::outbox::{
     EntityType, EntryResult, Moment, SenderId, Stamp, check_entity_id, check_payload_size,
 };
 
-use super::{Arrival, BATCH_MAX};
+use super::{Arrival, BATCH_MAX, unknown_type};
 use crate::Error;
 
 /// A batch while it is being decided.
@@ -147,8 +147,7 @@ impl<'a> Batch<'a> {
 fn refuse(arrival: &Arrival, known: &HashSet<&str>) -> Option<EntryResult> {
     let refused = |reason: String| Some(EntryResult::Refused { reason });
     if !known.contains(arrival.entity_type.as_str()) {
-        let name: String = arrival.entity_type.chars().take(60).collect();
-        return refused(format!("unknown entity type `{name}`"));
+        return refused(unknown_type(&arrival.entity_type));
     }
     if let Err(error) = check_entity_id(&arrival.entity_id) {
         return refused(error.to_string());

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row};
 use syncline_core::outbox::Moment;
 
 use super::{Detail, Entry, Receipt, Settings, State, Stats};
@@ -12,22 +15,106 @@ pub(crate) const ORPHANS_EVERY: Duration = Duration::from_secs(10);
 /// Rounds of one claim in which all it found had to wait for others.
 pub(crate) const ROUNDS_MAX: usize = 8;
 
-/// id, type, entity, payload, created in microseconds, attempts.
-pub(crate) type EntryRow = (i64, String, String, String, i64, i64);
+/// A column as it was found: a value, NULL, or something else than its type promises. An application writes what it likes, so
+/// each column of each row is read by itself, and one that cannot be read harms its own row alone.
+type Read<T> = Result<Option<T>, ()>;
 
-pub(crate) fn entry((id, entity_type, entity_id, payload, created_us, attempts): EntryRow) -> Entry {
-    Entry {
-        id,
-        entity_type,
-        entity_id,
-        payload,
-        created_at: Moment::from_us(created_us),
-        attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-    }
+/// A row of the outbox as it was found.
+pub(crate) struct EntryRow {
+    id: Read<i64>,
+    entity_type: Read<String>,
+    entity_id: Read<String>,
+    payload: Read<String>,
+    /// In microseconds; NULL where it is no time.
+    created_us: Read<i64>,
+    attempts: Read<i64>,
 }
 
 /// The same, then the entry it has to wait for, and whether it still fits into the claim.
-pub(crate) type LineRow = (i64, String, String, String, i64, i64, Option<i64>, bool);
+pub(crate) struct LineRow {
+    row: EntryRow,
+    blocker: Option<i64>,
+    fits: bool,
+}
+
+/// Rows of either engine, which never fail as a whole.
+macro_rules! from_rows {
+    ($($row:ty),+) => {$(
+        impl FromRow<'_, $row> for EntryRow {
+            fn from_row(row: &$row) -> sqlx::Result<Self> {
+                Ok(Self {
+                    id: row.try_get("id").map_err(drop),
+                    entity_type: row.try_get("entity_type").map_err(drop),
+                    entity_id: row.try_get("entity_id").map_err(drop),
+                    payload: row.try_get("payload").map_err(drop),
+                    created_us: row.try_get("created_us").map_err(drop),
+                    attempts: row.try_get("attempts").map_err(drop),
+                })
+            }
+        }
+
+        impl FromRow<'_, $row> for LineRow {
+            fn from_row(row: &$row) -> sqlx::Result<Self> {
+                let (blocker, fits) = (row.try_get("blocker")?, row.try_get("fits")?);
+                Ok(Self { row: EntryRow::from_row(row)?, blocker, fits })
+            }
+        }
+
+        impl FromRow<'_, $row> for DetailRow {
+            fn from_row(row: &$row) -> sqlx::Result<Self> {
+                let text = |place: usize| match row.try_get::<Option<String>, _>(place) {
+                    Ok(text) => text.unwrap_or_default(),
+                    Err(_) => UNREADABLE.to_owned(),
+                };
+                Ok(Self {
+                    id: row.try_get(0)?,
+                    entity_type: text(1),
+                    entity_id: text(2),
+                    bytes: row.try_get(3)?,
+                    created_us: row.try_get(4).unwrap_or(None),
+                    attempts: row.try_get(5).unwrap_or(0),
+                    due_ms: row.try_get(6)?,
+                    behind: row.try_get(7)?,
+                    lease_ms: row.try_get(8)?,
+                    claimed_by: row.try_get(9)?,
+                    last_error: row.try_get(10)?,
+                    processed_us: row.try_get(11)?,
+                    dead_ms: row.try_get(12)?,
+                })
+            }
+        }
+    )+};
+}
+from_rows!(SqliteRow, PgRow);
+
+/// What is shown of a text that is none.
+pub(crate) const UNREADABLE: &str = "(not readable as text)";
+
+/// The entry that a row is; if it is none, its number, where it has one, and what is wrong.
+pub(crate) fn entry(row: EntryRow) -> Result<Entry, (Option<i64>, String)> {
+    let Ok(Some(id)) = row.id else { return Err((None, "id is no whole number".to_owned())) };
+    let text = |column: &str, read: Read<String>| match read {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Err((Some(id), format!("{column} is NULL"))),
+        Err(()) => Err((Some(id), format!("{column} is no text in UTF-8"))),
+    };
+    let Ok(Some(created_us)) = row.created_us else {
+        let reason = "created_at is no time: NULL, infinite, out of range, or not as in 2026-02-07T10:20:30Z";
+        return Err((Some(id), reason.to_owned()));
+    };
+    Ok(Entry {
+        id,
+        entity_type: text("entity_type", row.entity_type)?,
+        entity_id: text("entity_id", row.entity_id)?,
+        payload: text("payload", row.payload)?,
+        created_at: Moment::from_us(created_us),
+        attempts: row
+            .attempts
+            .ok()
+            .flatten()
+            .map_or(0, |attempts| u32::try_from(attempts).unwrap_or(u32::MAX)),
+    })
+}
 
 /// What a claim found.
 pub(crate) struct Found {
@@ -35,21 +122,29 @@ pub(crate) struct Found {
     pub(crate) ours: Vec<Entry>,
     /// Those that have to wait, and what for.
     pub(crate) blocked: Vec<(i64, i64)>,
+    /// Those that can never be sent, and why.
+    pub(crate) unreadable: Vec<(i64, String)>,
+    /// Whether there are rows without a number, which are not even one of these.
+    pub(crate) numberless: bool,
     /// Whether there is more in line for sure.
     pub(crate) more: bool,
 }
 
 pub(crate) fn sort_out(rows: Vec<LineRow>, limit: i64) -> Found {
     let mut more = rows.len() as i64 >= limit;
-    let (mut ours, mut blocked) = (Vec::new(), Vec::new());
-    for (id, entity_type, entity_id, payload, created_us, attempts, blocker, fits) in rows {
-        match blocker {
-            Some(blocker) => blocked.push((id, blocker)),
-            None if fits => ours.push(entry((id, entity_type, entity_id, payload, created_us, attempts))),
-            None => more = true,
+    let (mut ours, mut blocked, mut unreadable, mut numberless) = (Vec::new(), Vec::new(), Vec::new(), false);
+    for LineRow { row, blocker, fits } in rows {
+        let id = row.id;
+        match (entry(row), blocker) {
+            (Err((None, _)), _) => numberless = true,
+            (_, Some(blocker)) => blocked.extend(id.ok().flatten().map(|id| (id, blocker))),
+            (Err((Some(id), reason)), None) => unreadable.push((id, reason)),
+            (Ok(entry), None) if fits => ours.push(entry),
+            (Ok(_), None) => more = true,
         }
     }
-    Found { ours, blocked, more }
+    more |= !unreadable.is_empty() || numberless;
+    Found { ours, blocked, unreadable, numberless, more }
 }
 
 /// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.
@@ -69,27 +164,30 @@ pub(crate) fn stats(row: StatsRow) -> Stats {
     }
 }
 
-/// id, type, entity, bytes, created in microseconds, attempts, milliseconds until due, behind, milliseconds of lease, who,
-/// last error, processed in microseconds, dead in milliseconds.
-pub(crate) type DetailRow = (
-    i64,
-    String,
-    String,
-    i64,
-    i64,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-    Option<String>,
-    Option<i64>,
-    Option<i64>,
-);
+/// A row as operators see it, in the order of the statement's columns.
+pub(crate) struct DetailRow {
+    id: i64,
+    entity_type: String,
+    entity_id: String,
+    bytes: i64,
+    created_us: Option<i64>,
+    attempts: i64,
+    /// Until it is due.
+    due_ms: Option<i64>,
+    behind: Option<i64>,
+    /// Until the lease ends.
+    lease_ms: Option<i64>,
+    claimed_by: Option<String>,
+    last_error: Option<String>,
+    processed_us: Option<i64>,
+    dead_ms: Option<i64>,
+}
 
 pub(crate) fn detail(row: DetailRow) -> Detail {
-    let (id, entity_type, entity_id, bytes, created_us, attempts, due_ms, behind, lease_ms, ..) = row;
-    let (.., claimed_by, last_error, processed_us, dead_ms) = row;
+    let DetailRow {
+        id, entity_type, entity_id, bytes, created_us, attempts, due_ms, behind, lease_ms, ..
+    } = row;
+    let DetailRow { claimed_by, last_error, processed_us, dead_ms, .. } = row;
     let lease_ms = lease_ms.filter(|left| *left > 0);
     let state = match (processed_us, dead_ms, lease_ms, behind, due_ms) {
         (Some(_), ..) => State::Processed,
@@ -109,7 +207,7 @@ pub(crate) fn detail(row: DetailRow) -> Detail {
         entity_type,
         entity_id,
         bytes: bytes.unsigned_abs(),
-        created_at: Moment::from_us(created_us),
+        created_at: created_us.map(Moment::from_us),
         state,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         due_in: due_in.map(duration),

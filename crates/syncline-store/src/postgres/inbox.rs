@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 
-use super::outbox::sql::{by_entity, number};
+use super::outbox::sql::{by_entity, microseconds, number};
 use super::session::Statement;
-use super::{Engine, Session, now_ms};
+use super::{Engine, Session, now_ms, prepare};
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
@@ -88,9 +88,8 @@ impl PostgresInbox {
         row::check_types(types)?;
         let tables: HashMap<String, Table> =
             types.iter().map(|kind| (kind.as_str().to_owned(), Table::of(kind))).collect();
-        let mut session = engine.transaction().await?;
         // Several nodes may start at once, and two that create one table fail.
-        session.execute(engine.query("SELECT pg_advisory_xact_lock($1)").bind(super::MIGRATION_LOCK)).await?;
+        let mut session = prepare::alone_in_time(&engine).await?;
         for kind in types {
             let there = engine.query("SELECT to_regclass($1) IS NOT NULL").bind(format!("entity_{kind}"));
             if !session.value::<bool>(there).await? {
@@ -288,9 +287,10 @@ impl Table {
         // Our own last change of an entity, delivered or not: it is newer than what arrives if it was made later.
         let own = |which: &str| {
             format!(
-                "(SELECT (extract(epoch FROM o.created_at) * 1000000)::bigint FROM sync_outbox AS o \
+                "(SELECT {created} FROM sync_outbox AS o \
                  WHERE o.entity_type = '{kind}' AND o.entity_id::text = n.id AND {which} AND {by_entity} \
                  ORDER BY o.entity_type DESC, o.entity_id::text DESC, {number} DESC LIMIT 1)",
+                created = microseconds!("o.created_at"),
                 by_entity = by_entity!("o."),
                 number = number!("o.")
             )

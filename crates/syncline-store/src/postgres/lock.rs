@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgListener, PgPool};
+use sqlx::postgres::PgPool;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 use tokio::task::JoinSet;
 
+use super::listen::Listener;
 use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::lock::{
@@ -342,13 +343,11 @@ async fn listen(store: Arc<str>, pool: PgPool, air: Arc<Air>) {
 
 /// Listens for as long as the connection lasts.
 async fn hear(pool: &PgPool, air: &Air) -> sqlx::Result<()> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+    let mut listener = Listener::open(pool, CHANNEL).await?;
     air.hears.store(true, Ordering::Release);
     // What was announced before this moment was not heard.
     air.ears.tell_all();
-    while let Some(notice) = listener.try_recv().await? {
+    while let Some(notice) = listener.next().await? {
         let payload = notice.payload();
         if let Some((_, name)) = payload.split_once(' ').filter(|_| !payload.starts_with(&air.teller)) {
             air.ears.tell(name);

@@ -9,6 +9,7 @@
 //! sent once more, which the receiver knows.
 
 mod admin;
+pub(super) mod fit;
 mod hear;
 pub(super) mod sql;
 
@@ -69,7 +70,7 @@ impl Outbox for PostgresOutbox {
         let mut session = Session::by_index(&self.engine).await?;
         let rows: Vec<EntryRow> = session.all(self.engine.query(PENDING).bind(limit)).await?;
         session.commit().await?;
-        Ok(rows.into_iter().map(row::entry).collect())
+        Ok(rows.into_iter().filter_map(|row| row::entry(row).ok()).collect())
     }
 
     async fn mark_processed(&self, ids: &[i64], at: Option<Moment>) -> Result<u64, Error> {
@@ -102,7 +103,12 @@ impl Outbox for PostgresOutbox {
                 let (ids, blockers): (Vec<i64>, Vec<i64>) = found.blocked.into_iter().unzip();
                 session.execute(self.engine.query(DEFER).bind(ids).bind(blockers)).await?;
             }
-            let idle = found.ours.is_empty();
+            if !found.unreadable.is_empty() {
+                let (ids, reasons): (Vec<i64>, Vec<String>) = found.unreadable.iter().cloned().unzip();
+                session.execute(self.engine.query(BURY).bind(ids.clone()).bind(reasons)).await?;
+                session.execute(self.engine.query(FREE).bind(ids)).await?;
+            }
+            let (unreadable, idle) = (found.unreadable, found.ours.is_empty());
             let look_in = match found.more {
                 true => Some(Duration::ZERO),
                 false => self.next_look(&mut session, kind, idle).await?,
@@ -111,11 +117,11 @@ impl Outbox for PostgresOutbox {
                 session.execute(self.engine.query(BRING_BACK)).await?;
             }
             session.commit().await?;
-            if !idle || look_in != Some(Duration::ZERO) {
-                return Ok(Claimed { claim, entries: found.ours, look_in });
+            if !idle || !unreadable.is_empty() || look_in != Some(Duration::ZERO) {
+                return Ok(Claimed { claim, entries: found.ours, unreadable, look_in });
             }
         }
-        Ok(Claimed { claim, entries: Vec::new(), look_in: Some(Duration::ZERO) })
+        Ok(Claimed { claim, entries: Vec::new(), unreadable: Vec::new(), look_in: Some(Duration::ZERO) })
     }
 
     async fn settle(&self, claim: ClaimId, verdicts: &[(i64, Verdict)]) -> Result<Vec<i64>, Error> {
@@ -211,6 +217,14 @@ impl Outbox for PostgresOutbox {
     async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error> {
         let mut session = self.engine.statement().await?;
         let receipt: Option<row::ReceiptRow> = session.first(self.engine.query(RECEIPT).bind(entry)).await?;
+        session.commit().await?;
+        Ok(receipt.map(row::receipt))
+    }
+
+    async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error> {
+        let mut session = self.engine.statement().await?;
+        let receipt = self.engine.query(RECEIPT_OF).bind(recording_id.to_owned());
+        let receipt: Option<row::ReceiptRow> = session.first(receipt).await?;
         session.commit().await?;
         Ok(receipt.map(row::receipt))
     }

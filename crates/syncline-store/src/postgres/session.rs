@@ -58,6 +58,11 @@ impl Session {
         Ok(session)
     }
 
+    /// For commands that begin and end their own transactions, or may not be in one.
+    pub(super) async fn bare(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
+        Self::open(engine, answer_max).await
+    }
+
     /// For several statements whose rows are found by an index whatever the server believes to know of the tables: what
     /// it knows is old where a table fills and empties within minutes.
     pub(super) async fn by_index(engine: &Engine) -> Result<Self, Error> {

@@ -9,11 +9,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgListener, PgPool};
+use sqlx::postgres::PgPool;
 use syncline_core::state::{Change, Kept, Space, Stamp, Start};
 use syncline_core::time::Timestamp;
 use tokio::sync::broadcast;
 
+use super::listen::Listener;
 use super::{Engine, Session};
 use crate::Error;
 use crate::state::ledger::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
@@ -267,10 +268,8 @@ async fn listen(pool: PgPool, shared: Weak<Shared>) {
 
 /// Listens for as long as the connection lasts.
 async fn hear(pool: &PgPool, shared: &Weak<Shared>) -> sqlx::Result<()> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
-    while let Some(notice) = listener.try_recv().await? {
+    let mut listener = Listener::open(pool, CHANNEL).await?;
+    while let Some(notice) = listener.next().await? {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let payload = notice.payload();
         let told = payload.split_once(' ').filter(|_| !payload.starts_with(&shared.teller));

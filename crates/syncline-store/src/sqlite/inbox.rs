@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteConnection;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 
 use super::Engine;
-use super::outbox::sql::microseconds;
+use super::outbox::sql::{LAST, microseconds};
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
@@ -26,7 +26,7 @@ const NUMBER: &str = "INSERT INTO inbox_entries (sender, entry, digest, received
 const DIGESTS: &str = "SELECT i.entry, i.digest FROM json_each($2) AS asked CROSS JOIN inbox_entries AS i \
      WHERE i.sender = $1 AND i.entry = asked.value";
 const ENQUEUE: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) \
-     VALUES ($1, $2, $3, $4) RETURNING id";
+     VALUES ($1, $2, $3, $4)";
 const FORGET: &str = "DELETE FROM inbox_entries WHERE (sender, entry) IN (SELECT sender, entry FROM inbox_entries \
      INDEXED BY inbox_entries_received WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
 
@@ -268,8 +268,9 @@ async fn put(
     // The outbox keeps milliseconds here.
     let newest_ms = newest.map_or(0, |us| us.div_euclid(1_000) + 1);
     let at = Moment::from_us(wall_ms.max(newest_ms).saturating_mul(1_000));
-    let enqueue = sqlx::query_scalar(ENQUEUE).bind(&entry.entity_type).bind(&entry.entity_id);
-    let number: i64 = enqueue.bind(&entry.payload).bind(at.to_string()).fetch_one(&mut *connection).await?;
+    let enqueue = sqlx::query(ENQUEUE).bind(&entry.entity_type).bind(&entry.entity_id);
+    enqueue.bind(&entry.payload).bind(at.to_string()).execute(&mut *connection).await?;
+    let number: i64 = sqlx::query_scalar(LAST).bind(1).fetch_one(&mut *connection).await?;
     let last: i64 = scalar(&table.last).fetch_one(&mut *connection).await?;
     let put = query(&table.put).bind(entry.entity_id.clone()).bind(entry.payload.clone()).bind(sender);
     let put = put.bind(number).bind(at.as_us()).bind(wall_ms * 1_000).bind(last + 1);

@@ -311,7 +311,7 @@ impl SqliteLocks {
     }
 
     fn shared(&self) -> &Shared {
-        &self.engine.locks
+        self.engine.locks.as_deref().expect("a store for an outbox alone hands out no locks")
     }
 
     /// One attempt, decided when its turn has come.

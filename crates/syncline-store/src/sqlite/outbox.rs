@@ -5,6 +5,7 @@
 //! they have committed something is noticed by [`signal`].
 
 mod admin;
+pub(super) mod fit;
 #[cfg(test)]
 mod plans;
 mod signal;
@@ -23,7 +24,7 @@ use self::sql::*;
 use super::Engine;
 use crate::Error;
 use crate::outbox::check::Sentence;
-use crate::outbox::row::{self, EntryRow, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
+use crate::outbox::row::{self, EntryRow, Found, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
 use crate::outbox::{
     CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, Settings, Stats,
     Which, check,
@@ -53,10 +54,10 @@ impl Outbox for SqliteOutbox {
 
     async fn enqueue(&self, entries: &[NewEntry]) -> Result<Vec<i64>, Error> {
         check::new_entries(entries)?;
-        let rows: Vec<_> =
-            entries.iter().map(|entry| (&entry.entity_type, &entry.entity_id, &entry.payload)).collect();
-        let insert = sqlx::query_scalar(INSERT).bind(json(&rows));
-        let ids = self.engine.write(|connection| Box::pin(insert.fetch_all(connection))).await?;
+        let entries = entries.to_vec();
+        let inserted =
+            self.engine.write(move |connection| Box::pin(async move { insert(connection, &entries).await }));
+        let ids = inserted.await?;
         self.engine.outbox.wake();
         Ok(ids)
     }
@@ -65,7 +66,7 @@ impl Outbox for SqliteOutbox {
         let pending = sqlx::query_as(PENDING).bind(check::count("entries", limit)?);
         let rows: Vec<EntryRow> =
             self.engine.read(|connection| Box::pin(pending.fetch_all(connection))).await?;
-        Ok(rows.into_iter().map(row::entry).collect())
+        Ok(rows.into_iter().filter_map(|row| row::entry(row).ok()).collect())
     }
 
     async fn mark_processed(&self, ids: &[i64], at: Option<Moment>) -> Result<u64, Error> {
@@ -87,7 +88,7 @@ impl Outbox for SqliteOutbox {
     async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error> {
         let (limit, lease_ms) = check::claim(worker, limit, lease)?;
         let claim = ClaimId(i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1));
-        let none = |look_in| Claimed { claim, entries: Vec::new(), look_in };
+        let none = |look_in| Claimed { claim, entries: Vec::new(), unreadable: Vec::new(), look_in };
         for _ in 0..ROUNDS_MAX {
             // Looking costs nobody anything; a claim that finds nothing should not wake those who watch the file.
             if !self.engine.read(look(kind, self.engine.clock().now_ms())).await? {
@@ -99,12 +100,12 @@ impl Outbox for SqliteOutbox {
             let taking = Taking { kind, limit, lease_ms, claim, worker: worker.to_owned() };
             let clock = self.engine.clock().clone();
             let taken = self.engine.write_unsynced(move |connection| {
-                Box::pin(async move { taking.take(connection, clock.now_ms()).await })
+                Box::pin(async move { taking.take(connection, clock.now_ms(), clock.wall_ms()).await })
             });
-            let (entries, more) = taken.await?;
-            if !entries.is_empty() {
+            let Found { ours: entries, unreadable, more, .. } = taken.await?;
+            if !entries.is_empty() || !unreadable.is_empty() {
                 let look_in = if more { Some(Duration::ZERO) } else { self.next_look(kind).await? };
-                return Ok(Claimed { claim, entries, look_in });
+                return Ok(Claimed { claim, entries, unreadable, look_in });
             }
         }
         Ok(none(Some(Duration::ZERO)))
@@ -189,6 +190,13 @@ impl Outbox for SqliteOutbox {
             self.engine.read(|connection| Box::pin(receipt.fetch_optional(connection))).await?;
         Ok(receipt.map(row::receipt))
     }
+
+    async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error> {
+        let receipt = sqlx::query_as(RECEIPT_OF).bind(recording_id.to_owned());
+        let receipt: Option<row::ReceiptRow> =
+            self.engine.read(|connection| Box::pin(receipt.fetch_optional(connection))).await?;
+        Ok(receipt.map(row::receipt))
+    }
 }
 
 impl SqliteOutbox {
@@ -235,21 +243,32 @@ struct Taking {
 }
 
 impl Taking {
-    /// What was taken, and whether there is more in line.
-    async fn take(self, connection: &mut SqliteConnection, now_ms: i64) -> sqlx::Result<(Vec<Entry>, bool)> {
+    /// What was found. What is ours is taken, what has to wait is moved behind, and what cannot be read is buried.
+    async fn take(self, connection: &mut SqliteConnection, now_ms: i64, wall_ms: i64) -> sqlx::Result<Found> {
         sqlx::query(BRING_BACK).bind(now_ms).execute(&mut *connection).await?;
         let line = sqlx::query_as(LINE).bind(self.kind == Kind::File).bind(self.limit).bind(now_ms);
         let rows: Vec<LineRow> = line.bind(CLAIM_BYTES_MAX as i64).fetch_all(&mut *connection).await?;
-        let found = row::sort_out(rows, self.limit);
+        let mut found = row::sort_out(rows, self.limit);
+        let typeless: Vec<i64> =
+            sqlx::query_scalar(BURY_TYPELESS).bind(wall_ms).fetch_all(&mut *connection).await?;
+        found.unreadable.extend(typeless.into_iter().map(|id| (id, "entity_type is NULL".to_owned())));
         if !found.ours.is_empty() {
             let ids: Vec<i64> = found.ours.iter().map(|entry| entry.id).collect();
             let take = sqlx::query(TAKE).bind(json(&ids)).bind(self.claim.0).bind(now_ms + self.lease_ms);
             take.bind(self.worker).execute(&mut *connection).await?;
         }
         if !found.blocked.is_empty() {
-            sqlx::query(DEFER).bind(json(&found.blocked)).execute(connection).await?;
+            sqlx::query(DEFER).bind(json(&found.blocked)).execute(&mut *connection).await?;
         }
-        Ok((found.ours, found.more))
+        if found.numberless {
+            sqlx::query(BURY_NUMBERLESS).bind(wall_ms).execute(&mut *connection).await?;
+        }
+        if !found.unreadable.is_empty() {
+            sqlx::query(BURY).bind(json(&found.unreadable)).bind(wall_ms).execute(&mut *connection).await?;
+            let ids: Vec<i64> = found.unreadable.iter().map(|(id, _)| *id).collect();
+            sqlx::query(FREE).bind(json(&ids)).execute(connection).await?;
+        }
+        Ok(found)
     }
 }
 
@@ -276,6 +295,21 @@ async fn settle(
     sqlx::query(COUNT).bind(i64::try_from(delivered).unwrap_or(0)).execute(&mut *connection).await?;
     let freed = sqlx::query(FREE).bind(json(&ended)).execute(connection).await?.rows_affected();
     Ok((settled, freed > 0))
+}
+
+/// Inserts entries through any connection and gives their numbers. They are the last ones: a number that was given before
+/// is replaced by the table's trigger, after the statement's own answer.
+pub(crate) async fn insert(
+    connection: &mut SqliteConnection,
+    entries: &[NewEntry],
+) -> sqlx::Result<Vec<i64>> {
+    let rows: Vec<_> =
+        entries.iter().map(|entry| (&entry.entity_type, &entry.entity_id, &entry.payload)).collect();
+    sqlx::query(INSERT).bind(json(&rows)).execute(&mut *connection).await?;
+    let last = sqlx::query_scalar(LAST).bind(i64::try_from(entries.len()).unwrap_or(0));
+    let mut ids: Vec<i64> = last.fetch_all(connection).await?;
+    ids.reverse();
+    Ok(ids)
 }
 
 fn json<T: Serialize + ?Sized>(rows: &T) -> String {

@@ -387,7 +387,7 @@ mod tests {
         )
         .await;
         assert_eq!((first, last), (Ok(()), Ok(())));
-        assert!(matches!(bad, Err(Error::Engine { .. })), "{bad:?}");
+        assert!(matches!(bad, Err(Error::Refused { .. })), "{bad:?}");
         assert_eq!(children(&engine).await, 2, "the failing change is undone as a whole");
     }
 
@@ -405,7 +405,7 @@ mod tests {
         )
         .await;
         for result in results {
-            assert!(matches!(result, Err(Error::Engine { .. })), "{result:?}");
+            assert!(matches!(result, Err(Error::Refused { .. })), "{result:?}");
         }
         assert_eq!(children(&engine).await, 0);
         sql(&engine, "INSERT INTO child (id) VALUES (1)").await.unwrap();

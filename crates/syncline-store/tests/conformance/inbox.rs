@@ -115,7 +115,9 @@ pub(crate) async fn ss_09_the_plain_contract_upserts_by_id_and_time(fixture: &Fi
     assert_eq!(payload(&*inbox, "r").await.as_deref(), Some("3"));
     let unknown = Arrival { entity_type: "nothing".to_owned(), ..arrival(0, "r", "1", 1) };
     let results = inbox.apply(None, &[unknown, arrival(0, "s", "1", 1)]).await.unwrap();
-    assert!(matches!(&results[0], EntryResult::Refused { reason } if reason.contains("`nothing`")));
+    assert!(
+        matches!(&results[0], EntryResult::Refused { reason } if reason.contains("'nothing'") && reason.contains("[[entities]]"))
+    );
     assert_eq!(results[1], Applied);
 }
 

@@ -87,7 +87,10 @@ pub(super) async fn show(outbox: &dyn Outbox, id: i64, as_json: bool) -> anyhow:
         return output::line(whole);
     }
     output::line(format_args!("{id}  {} {}", detail.entity_type, detail.entity_id))?;
-    output::line(format_args!("created     {}, {} ago", detail.created_at, span(age_ms(detail.created_at))))?;
+    match detail.created_at {
+        Some(at) => output::line(format_args!("created     {at}, {} ago", span(age_ms(at))))?,
+        None => output::line("created     at no time that can be read")?,
+    }
     output::line(format_args!("state       {}", state(&detail)))?;
     output::line(format_args!("attempts    {}", detail.attempts))?;
     let rows = [
@@ -119,7 +122,7 @@ fn row(entry: &Detail) -> anyhow::Result<()> {
         entry.id,
         entry.entity_type,
         entry.entity_id,
-        span(age_ms(entry.created_at)),
+        entry.created_at.map_or_else(|| "?".to_owned(), |at| span(age_ms(at))),
         state(entry),
         entry.attempts,
     );
@@ -143,7 +146,7 @@ fn value(entry: &Detail) -> Value {
         "entityType": entry.entity_type,
         "entityId": entry.entity_id,
         "bytes": entry.bytes,
-        "createdAt": entry.created_at.to_string(),
+        "createdAt": entry.created_at.map(|at| at.to_string()),
         "state": entry.state.as_str(),
         "attempts": entry.attempts,
         "dueInMs": entry.due_in.map(ms),

@@ -6,9 +6,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use sqlx::postgres::{PgListener, PgPool};
+use sqlx::postgres::PgPool;
 
 use super::super::Engine;
+use super::super::listen::Listener;
 use crate::outbox::wakes::Wakes;
 
 const CHANNEL: &str = "sync_outbox";
@@ -32,12 +33,10 @@ async fn listen(pool: PgPool, wakes: Weak<Wakes>, pooled: bool) {
 
 /// Listens for as long as the connection lasts.
 async fn hear(pool: &PgPool, wakes: &Weak<Wakes>) -> sqlx::Result<()> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+    let mut listener = Listener::open(pool, CHANNEL).await?;
     // What was announced before this moment was not heard.
     wake(wakes);
-    while listener.try_recv().await?.is_some() {
+    while listener.next().await?.is_some() {
         wake(wakes);
     }
     Ok(())

@@ -39,11 +39,32 @@ macro_rules! number {
     };
 }
 pub(in crate::postgres) use number;
+/// A time in microseconds since the epoch; NULL where it is none that can be said. A cast that fails would fail a whole claim.
+macro_rules! microseconds {
+    ($column:literal) => {
+        concat!(
+            "CASE WHEN isfinite(",
+            $column,
+            ") AND ",
+            $column,
+            " >= '0001-01-02' AND ",
+            $column,
+            " < '9999-12-30' THEN (extract(epoch FROM ",
+            $column,
+            ") * 1000000)::bigint END"
+        )
+    };
+}
+pub(in crate::postgres) use microseconds;
 /// The columns of an entry.
 macro_rules! entry {
     () => {
-        "o.id::bigint AS id, o.entity_type, o.entity_id::text AS entity_id, coalesce(o.payload::text, 'null') AS payload, \
-         (extract(epoch FROM o.created_at) * 1000000)::bigint AS created_us, o.attempts::bigint AS attempts"
+        concat!(
+            "o.id::bigint AS id, o.entity_type::text AS entity_type, o.entity_id::text AS entity_id, \
+             coalesce(o.payload::text, 'null') AS payload, ",
+            microseconds!("o.created_at"),
+            " AS created_us, o.attempts::bigint AS attempts"
+        )
     };
 }
 
@@ -89,7 +110,7 @@ pub(super) const BRING_BACK: &str = concat!(
 pub(super) const CLAIM: &str = concat!(
     "WITH line AS MATERIALIZED (SELECT ",
     entry!(),
-    " FROM sync_outbox AS o WHERE ",
+    ", o.entity_type AS raw_type FROM sync_outbox AS o WHERE ",
     in_line!("o."),
     " AND (CASE WHEN o.entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
     now_ms!(),
@@ -97,9 +118,9 @@ pub(super) const CLAIM: &str = concat!(
     number!("o."),
     " LIMIT $2 FOR UPDATE SKIP LOCKED), \
      looked AS (SELECT line.*, before.id AS before_id, \
-     lag(line.id) OVER (PARTITION BY line.entity_type, line.entity_id ORDER BY line.id) AS mine \
+     lag(line.id) OVER (PARTITION BY line.raw_type, line.entity_id ORDER BY line.id) AS mine \
      FROM line LEFT JOIN LATERAL (SELECT e.id::bigint AS id FROM sync_outbox AS e \
-     WHERE e.entity_type = line.entity_type AND e.entity_id::text = line.entity_id AND ",
+     WHERE e.entity_type = line.raw_type AND e.entity_id::text = line.entity_id AND ",
     number!("e."),
     " < line.id AND ",
     by_entity!("e."),
@@ -110,13 +131,20 @@ pub(super) const CLAIM: &str = concat!(
     " DESC LIMIT 1) AS before ON true), \
      judged AS (SELECT id, entity_type, entity_id, payload, created_us, attempts, \
      max(CASE WHEN before_id IS DISTINCT FROM mine THEN before_id END) \
-     OVER (PARTITION BY entity_type, entity_id ORDER BY id ROWS UNBOUNDED PRECEDING) AS blocker, \
+     OVER (PARTITION BY raw_type, entity_id ORDER BY id ROWS UNBOUNDED PRECEDING) AS blocker, \
      sum(octet_length(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= $6 \
      OR row_number() OVER (ORDER BY id) = 1 AS fits FROM looked), \
      taken AS (UPDATE sync_outbox AS o SET claim = $3, leased_until = ",
     now_ms!(),
     " + $4, claimed_by = $5 FROM judged AS j WHERE o.id = j.id AND j.blocker IS NULL AND j.fits) \
      SELECT id, entity_type, entity_id, payload, created_us, attempts, blocker, fits FROM judged ORDER BY id"
+);
+/// ids, and why each can never be sent.
+pub(super) const BURY: &str = concat!(
+    "UPDATE sync_outbox AS o SET dead_at = ",
+    now_ms!(),
+    ", last_error = g.reason, claim = NULL, leased_until = NULL \
+     FROM unnest($1::bigint[], $2::text[]) AS g (id, reason) WHERE o.id = g.id"
 );
 /// ids, blockers. A blocker that somebody is changing is left for the next time.
 pub(super) const DEFER: &str = concat!(
@@ -181,7 +209,11 @@ pub(super) const STATS: &str = concat!(
     "), (SELECT count(*) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE behind IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE dead_at IS NOT NULL), \
-     (SELECT (extract(epoch FROM clock_timestamp() - created_at) * 1000)::bigint FROM sync_outbox WHERE ",
+     (SELECT ",
+    now_ms!(),
+    " - (",
+    microseconds!("created_at"),
+    ") / 1000 FROM sync_outbox WHERE ",
     by_order!(""),
     " AND ",
     pending!(""),
@@ -196,13 +228,16 @@ pub(super) const STATS: &str = concat!(
 macro_rules! detail {
     ($($rest:expr),+) => {
         concat!(
-            "SELECT o.id::bigint, o.entity_type, o.entity_id::text, \
-             octet_length(coalesce(o.payload::text, 'null'))::bigint, \
-             (extract(epoch FROM o.created_at) * 1000000)::bigint, o.attempts::bigint, o.due_at - ",
+            "SELECT o.id::bigint, o.entity_type::text, o.entity_id::text, \
+             octet_length(coalesce(o.payload::text, 'null'))::bigint, ",
+            microseconds!("o.created_at"),
+            ", o.attempts::bigint, o.due_at - ",
             now_ms!(),
             ", o.behind, o.leased_until - ",
             now_ms!(),
-            ", o.claimed_by, o.last_error, (extract(epoch FROM o.processed_at) * 1000000)::bigint, o.dead_at",
+            ", o.claimed_by, o.last_error, ",
+            microseconds!("o.processed_at"),
+            ", o.dead_at",
             $($rest),+
         )
     };
@@ -251,6 +286,8 @@ pub(super) const CLEANUP: &str = concat!(
 
 pub(super) const RECEIPT: &str =
     "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts WHERE entry_id = $1";
+pub(super) const RECEIPT_OF: &str = "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts \
+     WHERE recording_id = $1 ORDER BY entry_id DESC LIMIT 1";
 pub(super) const STORE_RECEIPT: &str = concat!(
     "INSERT INTO sync_receipts (entry_id, recording_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, ",
     now_ms!(),
@@ -260,8 +297,9 @@ pub(super) const STORE_RECEIPT: &str = concat!(
 /// Whether the application has a table of recordings with the columns that are to be set.
 pub(super) const HAS_RECORDINGS: &str = "SELECT count(*) = 3 FROM pg_attribute WHERE attrelid = to_regclass('recordings') \
      AND attname IN ('id', 'upload_status', 's3_url') AND NOT attisdropped";
-pub(super) const UPLOADED: &str =
-    "UPDATE recordings SET upload_status = 'uploaded', s3_url = $2 WHERE id::text = $1";
+/// A UUID is written in small letters, whatever its sender writes.
+pub(super) const UPLOADED: &str = "UPDATE recordings SET upload_status = 'uploaded', s3_url = $2 \
+     WHERE id::text = CASE WHEN pg_typeof(id) = 'uuid'::regtype THEN lower($1) ELSE $1 END";
 
 pub(super) const SETTINGS_ROWS: &str = "SELECT to_jsonb(s)::text FROM system_settings AS s LIMIT 1000";
 pub(super) const HAS_SETTINGS: &str = "SELECT to_regclass('system_settings') IS NOT NULL";

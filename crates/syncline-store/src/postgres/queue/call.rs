@@ -9,10 +9,8 @@ use std::convert::Infallible;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sqlx::pool::PoolOptions;
-use sqlx::postgres::PgListener;
-
-use super::super::{CONNECT_MAX, Engine};
+use super::super::Engine;
+use super::super::listen::Listener;
 use crate::Error;
 use crate::queue::desk::Desk;
 
@@ -74,16 +72,11 @@ impl Caller {
         if engine.pooled {
             return std::future::pending().await;
         }
-        // A connection of its own: it is never given back.
-        let options = engine.pool.connect_options().as_ref().clone();
-        let pool =
-            PoolOptions::new().max_connections(1).acquire_timeout(CONNECT_MAX).connect_lazy_with(options);
-        let mut listener = PgListener::connect_with(&pool).await.map_err(engine.failed())?;
-        listener.listen(CHANNEL).await.map_err(engine.failed())?;
+        let mut listener = Listener::open(&engine.pool, CHANNEL).await.map_err(engine.failed())?;
         desk.set_hears(true);
         desk.all_changed();
         loop {
-            let Some(notification) = listener.try_recv().await.map_err(engine.failed())? else {
+            let Some(notification) = listener.next().await.map_err(engine.failed())? else {
                 // The connection was lost and made anew; who knows what was said meanwhile.
                 desk.all_changed();
                 continue;

@@ -289,7 +289,7 @@ mod tests {
         assert!(world.keep_together(&[1, 2, 3]).await.iter().all(Result::is_ok));
         assert_eq!(world.kept().await, 3);
         for failed in world.keep_together(&[4, -1]).await {
-            assert!(matches!(failed, Err(Error::Engine { .. })), "{failed:?}");
+            assert!(matches!(failed, Err(Error::Refused { .. })), "{failed:?}");
         }
         assert_eq!(world.kept().await, 3);
         assert_eq!(world.keep(4).await, Ok(1), "and it goes on");

@@ -41,7 +41,10 @@ impl SqliteOutbox {
             self.engine.read(|connection| Box::pin(detail.fetch_optional(connection))).await?;
         let payload = sqlx::query_scalar(PAYLOAD).bind(id);
         let payload: Option<String> =
-            self.engine.read(|connection| Box::pin(payload.fetch_optional(connection))).await?;
+            match self.engine.read(|connection| Box::pin(payload.fetch_optional(connection))).await {
+                Err(Error::Unreadable { .. }) => Some(row::UNREADABLE.to_owned()),
+                read => read?,
+            };
         Ok(detail.zip(payload).map(|(detail, payload)| (row::detail(detail), payload)))
     }
 

@@ -11,19 +11,53 @@ macro_rules! in_line {
         concat!(pending!($o), " AND ", $o, "due_at IS NULL AND ", $o, "behind IS NULL")
     };
 }
-/// A time in microseconds since the epoch.
+/// A time in microseconds since the epoch; NULL where it is none. Milliseconds are told from seconds by their size, also where
+/// they are text. SQLite's own functions round to milliseconds, so the fraction of a second is read digit by digit: from the
+/// 21st character on, up to six.
 macro_rules! microseconds {
-    ($column:literal) => {
+    ($c:literal) => {
         concat!(
             "CASE WHEN typeof(",
-            $column,
-            ") = 'integer' AND ",
-            $column,
-            " > 100000000000 THEN ",
-            $column,
-            " * 1000 ELSE CAST(round(unixepoch(",
-            $column,
-            ", 'auto', 'subsec') * 1000) AS INTEGER) * 1000 END"
+            $c,
+            ") = 'integer' OR (typeof(",
+            $c,
+            ") = 'text' AND ",
+            $c,
+            " NOT GLOB '*[^0-9]*' AND length(",
+            $c,
+            ") BETWEEN 9 AND 14) THEN CASE WHEN CAST(",
+            $c,
+            " AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(",
+            $c,
+            " AS INTEGER) * 1000 ELSE unixepoch(CAST(",
+            $c,
+            " AS INTEGER), 'auto') * 1000000 END \
+             WHEN typeof(",
+            $c,
+            ") = 'real' THEN CAST(round(unixepoch(",
+            $c,
+            ", 'auto', 'subsec') * 1000) AS INTEGER) * 1000 \
+             WHEN typeof(",
+            $c,
+            ") <> 'text' OR ",
+            $c,
+            " NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' THEN NULL \
+             WHEN substr(",
+            $c,
+            ", 20, 1) = '.' THEN unixepoch(substr(",
+            $c,
+            ", 1, 19) || ltrim(substr(",
+            $c,
+            ", 21), '0123456789')) * 1000000 + CAST(substr(substr(",
+            $c,
+            ", 21, length(substr(",
+            $c,
+            ", 21)) - length(ltrim(substr(",
+            $c,
+            ", 21), '0123456789'))) || '000000', 1, 6) AS INTEGER) \
+             ELSE unixepoch(",
+            $c,
+            ") * 1000000 END"
         )
     };
 }
@@ -41,16 +75,17 @@ macro_rules! entry {
         concat!(
             "o.id, CAST(o.entity_type AS TEXT) AS entity_type, ",
             entity_id!(),
-            " AS entity_id, coalesce(CAST(o.payload AS TEXT), 'null') AS payload, coalesce(",
+            " AS entity_id, coalesce(CAST(o.payload AS TEXT), 'null') AS payload, ",
             microseconds!("o.created_at"),
-            ", 0) AS created_us, o.attempts"
+            " AS created_us, o.attempts"
         )
     };
 }
 
 pub(super) const SENDER: &str = "SELECT sender FROM sync_outbox_sender";
 pub(super) const INSERT: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
-     SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1) RETURNING id";
+     SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1)";
+pub(in crate::sqlite) const LAST: &str = "SELECT id FROM sync_outbox ORDER BY id DESC LIMIT $1";
 pub(super) const PENDING: &str = concat!(
     "SELECT ",
     entry!(),
@@ -76,7 +111,10 @@ pub(super) const LOOK: &str = concat!(
     "SELECT EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
     in_line!("o."),
     " AND (o.entity_type = 'recording_file') = $1 AND (o.claim IS NULL OR o.leased_until <= $2)) \
-     OR EXISTS (SELECT 1 FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at <= $2 AND due_at IS NOT NULL)"
+     OR EXISTS (SELECT 1 FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at <= $2 AND due_at IS NOT NULL) \
+     OR EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    in_line!("o."),
+    " AND (o.entity_type = 'recording_file') IS NULL)"
 );
 pub(super) const BRING_BACK: &str = "UPDATE sync_outbox SET due_at = NULL WHERE id IN (SELECT id FROM sync_outbox \
      INDEXED BY sync_outbox_due WHERE due_at <= $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1000)";
@@ -106,6 +144,21 @@ pub(super) const LINE: &str = concat!(
 /// ids, claim, end of the lease, worker.
 pub(super) const TAKE: &str = "UPDATE sync_outbox SET claim = $2, leased_until = $3, claimed_by = $4 \
      WHERE id IN (SELECT value FROM json_each($1))";
+/// Pairs of an entry and why it can never be sent; time of day.
+pub(super) const BURY: &str = "UPDATE sync_outbox SET dead_at = $2, last_error = given.value ->> 1, claim = NULL, \
+     leased_until = NULL FROM json_each($1) AS given WHERE sync_outbox.id = given.value ->> 0";
+/// What has no type is neither a file nor a change, and in no line. Time of day.
+pub(super) const BURY_TYPELESS: &str = concat!(
+    "UPDATE sync_outbox SET dead_at = $1, last_error = 'entity_type is NULL', claim = NULL, leased_until = NULL \
+     WHERE id IN (SELECT o.id FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    in_line!("o."),
+    " AND (o.entity_type = 'recording_file') IS NULL LIMIT 1000) RETURNING id"
+);
+/// A row without a number can neither be claimed nor named. Time of day.
+pub(super) const BURY_NUMBERLESS: &str = concat!(
+    "UPDATE sync_outbox SET dead_at = $1, last_error = 'id is no whole number' WHERE typeof(id) <> 'integer' AND ",
+    pending!("")
+);
 /// Pairs of an entry and the one it has to wait for.
 pub(super) const DEFER: &str = "UPDATE sync_outbox SET behind = given.value ->> 1 FROM json_each($1) AS given \
      WHERE sync_outbox.id = given.value ->> 0";
@@ -148,9 +201,9 @@ pub(super) const STATS: &str = concat!(
      (SELECT count(*) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE behind IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE dead_at IS NOT NULL), \
-     (SELECT $2 - coalesce(",
+     (SELECT $2 - (",
     microseconds!("created_at"),
-    ", 0) / 1000 FROM sync_outbox INDEXED BY sync_outbox_pending WHERE ",
+    ") / 1000 FROM sync_outbox INDEXED BY sync_outbox_pending WHERE ",
     pending!(""),
     " ORDER BY id LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
      (SELECT count(*) FROM sync_outbox INDEXED BY sync_outbox_processed WHERE processed_at IS NOT NULL \
@@ -163,9 +216,9 @@ macro_rules! detail {
         concat!(
             "SELECT o.id, CAST(o.entity_type AS TEXT), ",
             entity_id!(),
-            ", octet_length(coalesce(o.payload, 'null')), coalesce(",
+            ", octet_length(coalesce(o.payload, 'null')), ",
             microseconds!("o.created_at"),
-            ", 0), o.attempts, o.due_at - $1, o.behind, o.leased_until - $1, o.claimed_by, o.last_error, ",
+            ", o.attempts, o.due_at - $1, o.behind, o.leased_until - $1, o.claimed_by, o.last_error, ",
             microseconds!("o.processed_at"),
             ", o.dead_at FROM sync_outbox AS o ",
             $rest
@@ -206,6 +259,8 @@ pub(super) const REMOVE_RECEIPTS: &str =
 
 pub(super) const RECEIPT: &str =
     "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts WHERE entry_id = $1";
+pub(super) const RECEIPT_OF: &str = "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts \
+     WHERE recording_id = $1 ORDER BY entry_id DESC LIMIT 1";
 pub(super) const STORE_RECEIPT: &str = "INSERT INTO sync_receipts \
      (entry_id, recording_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, $6) \
      ON CONFLICT (entry_id) DO UPDATE SET recording_id = excluded.recording_id, file_url = excluded.file_url, \
