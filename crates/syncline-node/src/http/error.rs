@@ -158,8 +158,20 @@ impl From<syncline_store::Error> for Error {
         match &error {
             syncline_store::Error::Kv(invalid) => Error::invalid("invalid-key", invalid.to_string()),
             syncline_store::Error::Invalid { .. } => Error::invalid("invalid-argument", error.to_string()),
+            syncline_store::Error::Busy { .. } => {
+                let message = "the store is busy; nothing was changed; try again";
+                Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+                    .because(&error)
+                    .retry_after_sec(1)
+            }
+            syncline_store::Error::Full { .. } => {
+                let message = "the store has no space left; nothing was changed";
+                let full = Error::new(StatusCode::INSUFFICIENT_STORAGE, "storage-full", message);
+                full.because(&error).retry_after_sec(60)
+            }
             _ => {
-                let message = "the store did not answer as it should; nothing may have changed";
+                let message =
+                    "the store did not answer as it should; the change may or may not have been made";
                 let failed = Error::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message).because(&error);
                 if error.retryable() { failed.retry_after_sec(1) } else { failed }
             }
