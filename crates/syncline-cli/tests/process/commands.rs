@@ -30,7 +30,11 @@ fn keys_are_put_read_listed_and_removed() {
     assert_eq!(text(&ask(&node, &["kv", "del", "a/b c"])), "removed\n");
     assert_eq!(text(&ask(&node, &["kv", "del", "a/b c"])), "there was no such key\n");
     let missing = ask(&node, &["kv", "get", "a/b c"]);
-    assert_eq!((missing.status.code(), text(&missing)), (Some(1), "there is no such key\n"));
+    assert_eq!((missing.status.code(), text(&missing)), (Some(1), ""), "no value is no result");
+    assert_eq!(String::from_utf8_lossy(&missing.stderr), "there is no such key\n");
+    let missing = ask(&node, &["kv", "get", "a/b c", "--json"]);
+    assert_eq!((missing.status.code(), text(&missing)), (Some(1), "null\n"));
+    assert_eq!(String::from_utf8_lossy(&missing.stderr), "there is no such key\n");
     let refused = ask(&node, &["kv", "put", "viewer:x", "1"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("heartbeats"), "{refused:?}");

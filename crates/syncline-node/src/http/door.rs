@@ -88,7 +88,7 @@ fn within_share(context: &Context, mut response: Response) -> Response {
     let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
     match Arc::clone(&context.answers).try_acquire_many_owned(permits) {
         Ok(permit) => {
-            response.extensions_mut().insert(AnswerShare(Arc::new(permit)));
+            response.extensions_mut().insert(AnswerShare::new(permit));
             response
         }
         Err(_) => {

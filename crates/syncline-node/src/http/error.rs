@@ -196,3 +196,27 @@ impl From<PathRejection> for Error {
         Error::invalid("invalid-path", rejection.body_text())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader pool that was saturated used to be a 500 and a line of the log each: 1,935 within seconds.
+    #[test]
+    fn a_store_that_is_busy_or_full_is_a_limit_and_not_a_fault() {
+        let (store, reason) = (|| "s".to_owned(), || "r".to_owned());
+        let cases = [
+            (syncline_store::Error::Busy { store: store(), reason: reason() }, 503, "busy", Some(1)),
+            (syncline_store::Error::Full { store: store(), reason: reason() }, 507, "storage-full", Some(60)),
+            (syncline_store::Error::Unreachable { store: store(), reason: reason() }, 500, "store", Some(1)),
+            (syncline_store::Error::Closed { store: store() }, 500, "store", None),
+        ];
+        for (failure, status, code, retry_after_sec) in cases {
+            let error = Error::from(failure);
+            assert_eq!(
+                (error.status.as_u16(), error.code, error.retry_after_sec),
+                (status, code, retry_after_sec)
+            );
+        }
+    }
+}

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use hyper::body::{Body as _, Frame, SizeHint};
+use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -23,7 +23,15 @@ pub(super) const PIECE_BYTES: usize = 16 * 1024;
 /// The share of the memory for answers that an answer takes, given back when its last piece is on its way. The door puts it
 /// into the extensions of a response.
 #[derive(Clone)]
-pub(crate) struct AnswerShare(pub(crate) Arc<OwnedSemaphorePermit>);
+pub(crate) struct AnswerShare {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl AnswerShare {
+    pub(crate) fn new(permit: OwnedSemaphorePermit) -> AnswerShare {
+        AnswerShare { _permit: Arc::new(permit) }
+    }
+}
 
 /// One connection.
 pub(super) struct Activity {
