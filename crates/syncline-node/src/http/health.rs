@@ -46,7 +46,7 @@ impl Readiness {
     /// Tries a write, if anybody wants to know.
     pub(crate) async fn look(&self, node: &str, kv: &dyn Kv) {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if !asked.is_some_and(|at| at.elapsed() < WATCHED_FOR) {
+        if asked.is_none_or(|at| at.elapsed() >= WATCHED_FOR) {
             return;
         }
         let key = Key::new(format!("{KEPT_PREFIX}{node}")).expect("a node's id fits into a key");
@@ -99,5 +99,28 @@ pub(crate) async fn ready(State(context): State<Arc<Context>>) -> Result<Json<He
         Err(_) => {
             Err(unready("the store did not answer in time").because("the store did not answer in time"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syncline_store::Store;
+
+    use super::*;
+
+    /// A full disk used to leave the node ready while every write failed: a ping only reads.
+    #[tokio::test]
+    async fn a_store_that_takes_no_writes_makes_the_node_unready_until_it_does() {
+        let (good, closed) =
+            (Store::open("sqlite::memory:").await.unwrap(), Store::open("sqlite::memory:").await.unwrap());
+        closed.close().await;
+        let readiness = Readiness::default();
+        readiness.look("n", &*closed.kv()).await;
+        assert_eq!(readiness.failure(), None, "nobody had asked, and nothing was tried");
+        readiness.look("n", &*closed.kv()).await;
+        assert!(readiness.failure().is_some_and(|reason| reason.contains("closed")));
+        readiness.look("n", &*good.kv()).await;
+        assert_eq!(readiness.failure(), None);
+        assert_eq!(good.kv().list(KEPT_PREFIX, 10).await.unwrap().len(), 1);
     }
 }

@@ -25,12 +25,12 @@ struct Listing {
 
 const LISTINGS: [Listing; 7] = [
     Listing { path: "/api/kv?prefix=large:", items: "entries", id: "key", expected: 40 },
-    Listing { path: "/api/kv?prefix=many:", items: "entries", id: "key", expected: 2_500 },
-    Listing { path: "/api/kv?prefix=many:&values=false", items: "entries", id: "key", expected: 2_500 },
-    Listing { path: "/api/state?", items: "spaces", id: "space", expected: 1_200 },
-    Listing { path: "/api/entities/routing_rule?", items: "entities", id: "id", expected: 40 },
-    Listing { path: "/api/recordings?", items: "recordings", id: "callLogId", expected: 200 },
-    Listing { path: "/api/outbox/entries?state=pending", items: "entries", id: "id", expected: 40 },
+    Listing { path: "/api/kv?prefix=many:", items: "entries", id: "key", expected: 1_100 },
+    Listing { path: "/api/kv?prefix=many:&values=false", items: "entries", id: "key", expected: 1_100 },
+    Listing { path: "/api/state?", items: "spaces", id: "space", expected: 1_010 },
+    Listing { path: "/api/entities/routing_rule?", items: "entities", id: "entityId", expected: 24 },
+    Listing { path: "/api/recordings?", items: "recordings", id: "callLogId", expected: 160 },
+    Listing { path: "/api/outbox/entries?state=pending", items: "entries", id: "id", expected: 24 },
 ];
 
 async fn fill(world: &World) {
@@ -40,11 +40,11 @@ async fn fill(world: &World) {
     for n in 0..40 {
         kv.put(&Key::new(format!("large:{n}")).unwrap(), &large, None).await.unwrap();
     }
-    for n in 0..2_500 {
+    for n in 0..1_100 {
         kv.put(&Key::new(format!("many:{n}")).unwrap(), "1", None).await.unwrap();
     }
     let stamp = Stamp::ZERO.after(Timestamp::from_ms(1_700_000_000_000));
-    for n in 0..1_200 {
+    for n in 0..1_010 {
         let stored = Stored { value: Text::read("{}").unwrap(), stamp: Some(stamp), version: 1 };
         let kept = Kept { entry: Entry { stamp, live: true }, stored: Some(stored) };
         let changes = vec![Change::Entity { id: "a".to_owned(), kept }];
@@ -52,12 +52,12 @@ async fn fill(world: &World) {
         world.context.states.push(&Space::new(format!("space-{n}")).unwrap(), batch).await.unwrap();
     }
     let payload = json!({ "text": "x".repeat(1_000_000) }).to_string();
-    for n in 0..40 {
+    for n in 0..24 {
         let put = world.json("PUT", &format!("/api/entities/routing_rule/r-{n}"), &payload).await;
         assert_eq!(put.status, 200, "{put:?}");
     }
     let meta = json!({ "text": "x".repeat(60_000) }).to_string();
-    for n in 0..200 {
+    for n in 0..160 {
         let sent = world.send(upload(recording(&format!("call-{n}"), "r", b"RIFF", &meta))).await;
         assert_eq!(sent.status, 200, "{sent:?}");
     }
@@ -70,7 +70,7 @@ async fn vw_03_every_listing_is_bounded_in_bytes_and_leads_through_everything_on
     let world = World::new(&format!("[recordings]\ndir = {:?}\n", folder.path().join("r").display())).await;
     fill(&world).await;
     for Listing { path, items, id, expected } in LISTINGS {
-        for limit in ["", "&limit=7", "&limit=1000"] {
+        for limit in ["&limit=17", "&limit=1000"] {
             let (mut seen, mut after, mut pages) = (HashSet::new(), String::new(), 0);
             loop {
                 let answer = world.get(&format!("{path}{limit}{after}")).await;
