@@ -17,6 +17,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest silence on a stream; a node breaks it every 15 seconds.
 const STREAM_SILENCE_MAX: Duration = Duration::from_secs(45);
 
+/// Longest answer, and longest refusal, that is read. What is at the address may be no node at all.
+const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
+const REFUSAL_MAX_BYTES: usize = 64 * 1024;
+
 /// Longest event that is read from a stream.
 const EVENT_MAX_BYTES: usize = 1024 * 1024;
 
@@ -94,7 +98,9 @@ impl Client {
             request = request.json(body);
         }
         let response = self.send(request).await?;
-        response.json().await.with_context(|| format!("{} did not answer with JSON", self.url))
+        let whole =
+            whole(response, ANSWER_MAX_BYTES).await.with_context(|| format!("cannot ask {}", self.url))?;
+        serde_json::from_slice(&whole).with_context(|| format!("{} did not answer with JSON", self.url))
     }
 
     /// Reads from a node.
@@ -167,12 +173,26 @@ impl Client {
         if status == StatusCode::UNAUTHORIZED {
             bail!("the node at {} asks for its token: set SYNCLINE_TOKEN", self.url);
         }
-        let body: Value = response.json().await.unwrap_or_default();
+        let body = whole(response, REFUSAL_MAX_BYTES).await.unwrap_or_default();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         match body["error"].as_str().map(str::to_owned) {
             Some(sentence) => Err(Refusal { status, sentence, body }.into()),
             None => bail!("{} answered {status}: is that a Syncline node?", self.url),
         }
     }
+}
+
+/// The whole body, if it is not too long.
+async fn whole(response: Response, max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(reqwest::Error::without_url)?);
+        if body.len() > max_bytes {
+            bail!("the answer is longer than {max_bytes} bytes");
+        }
+    }
+    Ok(body)
 }
 
 /// Takes the next whole event off what has been read: its name and its data. Comments are passed over.

@@ -9,6 +9,7 @@ mod outbox;
 mod queue;
 mod scan;
 mod serve;
+mod state;
 mod viewers;
 
 use clap::Subcommand;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Lock(lock::Lock),
     /// Show and mend what waits to be sent.
     Outbox(outbox::Outbox),
+    /// Show and remove spaces of shared state.
+    State(state::State),
     /// Read and change keys.
     Kv(kv::Kv),
     /// Try things out without asking anybody.
@@ -48,6 +51,7 @@ impl Command {
             Command::Queue(queue) => queue.run().await,
             Command::Lock(lock) => lock.run().await,
             Command::Outbox(outbox) => outbox.run().await,
+            Command::State(state) => state.run().await,
             Command::Kv(kv) => kv.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,

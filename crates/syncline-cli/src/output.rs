@@ -1,5 +1,6 @@
 //! What goes to the screen: results to standard output, everything else to standard error, colours only on a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -35,6 +36,21 @@ pub(crate) enum Tone {
 /// Writes a line of results. A reader that has seen enough (`| head`) is no failure.
 pub(crate) fn line(text: impl Display) -> anyhow::Result<()> {
     quiet_end(writeln!(io::stdout(), "{text}"))
+}
+
+/// Text from elsewhere, as it may be shown: on a terminal, control characters are written out, so that they move no cursor
+/// and change no title. What is read by a program stays as it is.
+pub(crate) fn foreign(text: &str) -> Cow<'_, str> {
+    if is_terminal() { printable(text) } else { Cow::Borrowed(text) }
+}
+
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// Writes without ending the line, for what is about to be replaced.
@@ -175,5 +191,11 @@ mod tests {
         let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
         let sources = files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "rs"));
         sources.chain(folders.iter().flat_map(|folder| self::files(folder))).collect()
+    }
+
+    #[test]
+    fn text_from_elsewhere_commands_no_terminal() {
+        assert_eq!(printable("two\nlines\tand 日本"), "two\nlines\tand 日本");
+        assert_eq!(printable("\u{1b}]0;owned\u{7}\r\u{9b}2J"), "\\u{1b}]0;owned\\u{7}\\r\\u{9b}2J");
     }
 }

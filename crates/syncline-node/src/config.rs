@@ -130,6 +130,11 @@ impl Config {
         if config.token.is_none() && !config.listen.ip().is_loopback() {
             return Err(Error::TokenRequired { listen: config.listen });
         }
+        let short =
+            config.token.as_ref().is_some_and(|token| token.expose().len() < settings::TOKEN_MIN_BYTES);
+        if short && !config.listen.ip().is_loopback() {
+            return Err(Error::TokenShort { listen: config.listen, min: settings::TOKEN_MIN_BYTES });
+        }
         config.exposed_file =
             (readable_by_all && config.secrets().iter().any(|secret| text.contains(secret))).then_some(path);
         Ok(config)

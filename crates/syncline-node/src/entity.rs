@@ -91,7 +91,7 @@ impl Entities {
     }
 
     /// Makes the tables that are missing.
-    pub(crate) async fn prepare(&self) -> Result<(), syncline_store::Error> {
+    pub async fn prepare(&self) -> Result<(), syncline_store::Error> {
         self.inbox().await.map(|_| ())
     }
 

@@ -25,10 +25,11 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 const LAST_SNAPSHOT_KEPT: Duration = Duration::from_secs(3600);
 
 /// The key of the last snapshot.
-const LAST_SNAPSHOT: &str = "last_snapshot";
+pub(crate) const LAST_SNAPSHOT: &str = "last_snapshot";
 
-const NOTES: &str = "picture:";
-const FILES: &str = "picture-file:";
+/// What the keys of notes and files begin with.
+pub(crate) const NOTES: &str = "picture:";
+pub(crate) const FILES: &str = "picture-file:";
 
 /// Later than any second a bucket can name; subtracting from it turns newest-first into key order.
 const END_OF_TIME_SEC: u64 = 999_999_999_999;

@@ -27,12 +27,15 @@ mod pages;
 mod queues;
 mod range;
 mod recordings;
+mod session;
 mod shelf;
 mod state;
 mod viewer;
 
+pub(crate) use door::ANSWERS_MAX_BYTES;
 pub use error::Error;
 pub(crate) use events::Streams;
+pub(crate) use health::Readiness;
 pub(crate) use outbox::OutboxView;
 pub(crate) use pages::Policies;
 pub use pages::has_browser_package;
@@ -122,7 +125,8 @@ fn routes() -> (Router<Arc<Context>>, OpenApi) {
         .routes(routes!(outbox::discard))
         .routes(routes!(recordings::ingest))
         .routes(routes!(recordings::play))
-        .routes(routes!(state::pull, state::push))
+        .routes(routes!(state::list))
+        .routes(routes!(state::pull, state::push, state::remove))
         .routes(routes!(kv::list))
         .routes(routes!(kv::read, kv::write, kv::remove))
         .routes(routes!(locks::list))

@@ -43,6 +43,7 @@ pub mod viewer;
 mod address;
 mod clock;
 mod outbound;
+mod rationed;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use metrics::Counter;
 use syncline_store::Store;
 use syncline_store::kv::Kv;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,10 +25,11 @@ use crate::gallery::Gallery;
 use crate::http::auth::Auth;
 use crate::http::guard::Guard;
 use crate::http::metrics::Routes;
-use crate::http::{self, Streams};
+use crate::http::{self, Readiness, Streams};
 use crate::lock::Locks;
 use crate::metrics::Registry;
 use crate::queue::{self, Queues};
+use crate::rationed::Rationed;
 use crate::recording::{self, Recordings};
 use crate::schedule::{Scheduler, Surroundings};
 use crate::server;
@@ -41,6 +43,9 @@ const TIDY_EVERY: Duration = Duration::from_secs(5);
 /// How often expired keys are swept, and how many at most. Reading never depends on it.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const SWEEP_LIMIT: usize = 1_000;
+
+/// How often it is tried whether the store takes writes, while somebody wants to know.
+const READINESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +151,11 @@ pub struct Context {
     pub(crate) auth: Auth,
     pub(crate) guard: Guard,
     pub(crate) streams: Streams,
+    pub(crate) readiness: Readiness,
+    /// The memory of large answers that are being read.
+    pub(crate) answers: Arc<Semaphore>,
+    /// Requests that a limit refused.
+    pub(crate) limited: Rationed,
     pub(crate) routes: Routes,
     pub(crate) openapi: Bytes,
     pub(crate) policies: http::Policies,
@@ -178,7 +188,10 @@ impl Context {
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
         let (openapi, routes) = http::description(&registry);
         Arc::new(Context {
-            auth: Auth::new(config.token.as_ref(), https),
+            auth: Auth::new(config.token.as_ref(), https, Arc::clone(&kv), &registry),
+            readiness: Readiness::default(),
+            answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
+            limited: Rationed::default(),
             guard: Guard::new(&config, address),
             streams: Streams::new(config.limits.event_streams, &registry),
             kv_errors: registry.store_errors("kv"),
@@ -319,10 +332,12 @@ impl Running {
 async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
     let mut tidy = tokio::time::interval(TIDY_EVERY);
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
+    let mut readiness = tokio::time::interval(READINESS_EVERY);
     loop {
         tokio::select! {
             () = halt.cancelled() => return,
             _ = tidy.tick() => context.registry.tidy(),
+            _ = readiness.tick() => context.readiness.look(context.node.as_str(), &*context.kv).await,
             _ = sweep.tick() => {
                 if let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
                     context.kv_errors.increment(1);

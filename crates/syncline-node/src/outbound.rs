@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use reqwest::{RequestBuilder, header, redirect};
+use reqwest::{RequestBuilder, Response, header, redirect};
 
 /// How long a connection may take to come about, within the call's own time-out.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,6 +69,20 @@ pub(crate) async fn exchange(request: RequestBuilder, max_bytes: usize) -> Resul
         body.extend_from_slice(&chunk);
     }
     Ok(Reply { status, retry_after, content_type, body: body.into() })
+}
+
+/// The beginning of an answer, for the log or a history. The rest is not read, however long it is.
+pub(crate) async fn opening(response: Response, max_bytes: usize) -> String {
+    let mut read = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(Ok(chunk)) = chunks.next().await {
+        let room = max_bytes - read.len();
+        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if read.len() == max_bytes {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&read).into_owned()
 }
 
 /// What went wrong without the address, whose query may hold a credential.

@@ -30,6 +30,7 @@ use crate::gallery::Gallery;
 use crate::metrics::Registry;
 use crate::viewer::Viewers;
 
+pub(crate) use input::INPUT_PREFIX;
 use lane::{Asked, Crew, Lane};
 pub use record::{JobView, RunView, TotalsView};
 

@@ -1,18 +1,19 @@
 //! The accept loop: sockets in, requests out, and nobody can sit on a connection for ever.
 //!
 //! Bounds: connections at a time, all together (more wait in the system's backlog) and by address; the time from opening
-//! to the end of the first headers, between requests, and for a peer that does not read its answer. On `stop` it accepts
-//! nothing more, lets answers in flight finish until the drain time is over, and then cuts what is left.
-//! Bodies and slow handlers are bounded by the door (`crate::http`).
+//! to the end of the first headers, between requests, and for a peer that does not read its answer; what is buffered of an
+//! answer, 64 KiB or so for each request. On `stop` it accepts nothing more, lets answers in flight finish until the drain
+//! time is over, and then cuts what is left. Bodies and slow handlers are bounded by the door (`crate::http`).
 
+mod activity;
 mod places;
 mod stall;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -25,13 +26,16 @@ use hyper_util::server::conn::auto;
 use metrics::{Counter, Gauge};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::config::Limits;
 use crate::metrics::Registry;
-use places::Places;
+pub(crate) use activity::AnswerShare;
+use activity::{Activity, Answer};
+pub(crate) use places::{Place, Places};
 use stall::Stall;
 
 /// Descriptors kept for everything that is not a connection: files, the database, outgoing calls.
@@ -52,6 +56,18 @@ const HEAD_MAX_BYTES: usize = 64 * 1024;
 
 /// Requests one HTTP/2 connection may have under way.
 const STREAMS_PER_CONNECTION: u32 = 128;
+
+/// What is buffered of one HTTP/2 answer whose reader is slow.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// How often a connection is looked at: whether it is idle, and whether its peer reads.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a connection may be idle while hardly any place is free.
+const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// It is crowded when fewer than one place in this many is free.
+const CROWDED_SHARE: usize = 16;
 
 /// Who sent a request.
 #[derive(Debug, Clone, Copy)]
@@ -75,10 +91,16 @@ pub(crate) async fn run(
 ) {
     let meters = Meters::new(registry);
     let cut = CancellationToken::new();
-    let slots = Arc::new(Semaphore::new(affordable(limits.connections)));
+    let most = affordable(limits.connections);
+    let slots = Arc::new(Semaphore::new(most));
     let places = Places::new(limits.connections_per_address);
     let connections = TaskTracker::new();
-    let settings = Arc::new(Settings { builder: builder(limits), header_timeout: limits.header_timeout });
+    let settings = Arc::new(Settings {
+        builder: builder(limits),
+        idle_timeout: limits.header_timeout,
+        slots: Arc::clone(&slots),
+        crowded_below: (most / CROWDED_SHARE).max(1),
+    });
     loop {
         // The slot comes first: a connection that has none stays with the system.
         let slot = tokio::select! {
@@ -95,7 +117,7 @@ pub(crate) async fn run(
                 }
             },
         };
-        let Some(place) = places.take(peer.ip()) else {
+        let Some(place) = places.take(peer.ip(), slots.available_permits()) else {
             meters.refused.increment(1);
             continue;
         };
@@ -134,7 +156,18 @@ pub fn raise_file_limit() -> Option<u64> {
 
 struct Settings {
     builder: auto::Builder<TokioExecutor>,
-    header_timeout: Duration,
+    idle_timeout: Duration,
+    slots: Arc<Semaphore>,
+    crowded_below: usize,
+}
+
+impl Settings {
+    /// How long a connection may be idle now. When places run out, those who wait at the door come before those who might
+    /// ask again.
+    fn idle_timeout(&self) -> Duration {
+        let crowded = self.slots.available_permits() < self.crowded_below;
+        if crowded { self.idle_timeout.min(CROWDED_IDLE_TIMEOUT) } else { self.idle_timeout }
+    }
 }
 
 fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
@@ -143,14 +176,14 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
-        .max_buf_size(HEAD_MAX_BYTES)
-        .pipeline_flush(true);
+        .max_buf_size(HEAD_MAX_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(Duration::from_secs(20)))
         .keep_alive_timeout(Duration::from_secs(10))
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_header_list_size(HEAD_MAX_BYTES as u32);
     builder
 }
@@ -166,20 +199,26 @@ async fn connection(
     // Answers are small and complete: waiting to fill a packet only delays them. A socket that cannot even be told so is
     // already broken, which the first read reports.
     let _ = stream.set_nodelay(true);
-    let asked = Arc::new(AtomicBool::new(false));
+    let activity = Activity::new();
     let service = {
-        let asked = Arc::clone(&asked);
+        let activity = Arc::clone(&activity);
         service_fn(move |mut request: Request<Incoming>| {
-            asked.store(true, Ordering::Relaxed);
+            let exchange = activity.begin();
             request.extensions_mut().insert(peer);
-            app.clone().call(request.map(Body::new))
+            let answering = app.clone().call(request.map(Body::new));
+            async move {
+                let mut response = answering.await?;
+                let share = response.extensions_mut().remove::<AnswerShare>();
+                Ok::<_, Infallible>(response.map(|body| Answer::new(body, exchange, share)))
+            }
         })
     };
     let io = TokioIo::new(Stall::new(stream, WRITE_STALL_TIMEOUT));
     let mut serving = pin!(settings.builder.serve_connection(io, service));
-    // The builder's own time-out starts after it has seen which protocol is spoken; this one starts now.
-    let mut first_request = pin!(tokio::time::sleep(settings.header_timeout));
-    let mut first_request_due = true;
+    let every = LOOK_EVERY.min(settings.idle_timeout / 2);
+    let mut look = tokio::time::interval_at(Instant::now() + every, every);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut closing: Option<Instant> = None;
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -189,17 +228,31 @@ async fn connection(
                 }
                 return;
             }
-            () = first_request.as_mut(), if first_request_due => {
-                first_request_due = false;
-                if !asked.load(Ordering::Relaxed) {
+            _ = look.tick() => {
+                if activity.is_stalled(WRITE_STALL_TIMEOUT) {
+                    tracing::debug!(peer = %peer.0, "connection cut: its peer leaves an answer unread");
                     return;
+                }
+                let limit = settings.idle_timeout();
+                if activity.idle_for().is_none_or(|idle| idle < limit) {
+                    continue;
+                }
+                // A peer that does not let go when asked to is let go of.
+                let ignored = closing.is_some_and(|since| since.elapsed() >= limit);
+                if !activity.was_asked() || ignored {
+                    return;
+                }
+                if closing.is_none() {
+                    closing = Some(Instant::now());
+                    serving.as_mut().graceful_shutdown();
                 }
             }
             () = stop.cancelled(), if !stopping => {
                 stopping = true;
-                if !asked.load(Ordering::Relaxed) {
+                if !activity.was_asked() {
                     return;
                 }
+                closing.get_or_insert_with(Instant::now);
                 serving.as_mut().graceful_shutdown();
             }
         }

@@ -10,7 +10,7 @@ use metrics::Counter;
 use serde::Serialize;
 use syncline_core::state::Space;
 use syncline_store::Error;
-use syncline_store::state::{Asked, Batch, Moved, Page, Pushed, States as Port};
+use syncline_store::state::{Asked, Batch, Listed, Moved, Page, Pushed, States as Port};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +74,16 @@ impl States {
     /// The number of a space's last news.
     pub async fn number(&self, space: &Space) -> Result<u64, Error> {
         self.counted(self.store.number(space).await)
+    }
+
+    /// Up to `limit` spaces behind `after`, by name.
+    pub async fn list(&self, after: &str, limit: usize) -> Result<Vec<Listed>, Error> {
+        self.counted(self.store.list(after, limit).await)
+    }
+
+    /// Removes a space; whether it was there.
+    pub async fn remove(&self, space: &Space) -> Result<bool, Error> {
+        self.counted(self.store.remove(space).await)
     }
 
     /// Forgets up to `limit` removals beyond the horizon.

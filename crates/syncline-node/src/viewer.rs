@@ -7,7 +7,7 @@
 
 mod history;
 mod meters;
-mod newcomers;
+pub(crate) mod newcomers;
 mod others;
 mod sharing;
 
@@ -36,6 +36,7 @@ use crate::config;
 use crate::events::Bus;
 use crate::metrics::Registry;
 use crate::node::NodeId;
+use crate::rationed::Rationed;
 use history::History;
 use meters::Meters;
 use newcomers::Newcomers;
@@ -100,6 +101,8 @@ pub struct Viewers {
     occupied: watch::Sender<bool>,
     /// When the store last failed to take a report, on the monotonic clock; zero for never.
     failed_at_ms: AtomicU64,
+    /// Reports that make no sense.
+    unreadable: Rationed,
     meters: Meters,
 }
 
@@ -151,6 +154,7 @@ impl Viewers {
             news: Notify::new(),
             occupied: watch::Sender::new(false),
             failed_at_ms: AtomicU64::new(0),
+            unreadable: Rationed::default(),
             meters: Meters::new(registry),
         }
     }

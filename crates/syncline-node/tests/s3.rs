@@ -182,3 +182,29 @@ async fn ss_26_a_bucket_that_is_missing_or_away_is_a_failure_and_no_receipt() {
     let away = Node::start("http://127.0.0.1:9", "calls").await.upload("c-1", b"RIFF").await;
     assert_eq!((away.status.as_u16(), &away.value()["code"]), (500, &Value::from("storage")));
 }
+
+/// A storage that failed with an endless body used to be read to its end, for the 300 characters of it that are logged: two
+/// gigabytes in half a minute.
+#[tokio::test]
+async fn a_storage_that_fails_with_an_endless_body_is_not_read_to_its_end() {
+    let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let endless = move || {
+        let counted = Arc::clone(&counted);
+        let pieces = futures::stream::repeat_with(move || {
+            counted.fetch_add(64 * 1024, std::sync::atomic::Ordering::SeqCst);
+            Ok::<_, std::convert::Infallible>(bytes::Bytes::from(vec![b'x'; 64 * 1024]))
+        });
+        std::future::ready((StatusCode::INTERNAL_SERVER_ERROR, Body::from_stream(pieces)))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(endless)).await });
+    let node = Node::start(&url, "calls").await;
+    for _ in 0..3 {
+        let answer = node.send(Request::get("/storage/recordings/call-1/mixed.wav"), Vec::new()).await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+    let sent = sent.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(sent < 3 * 32 * 1024 * 1024, "{sent} bytes left the storage");
+}

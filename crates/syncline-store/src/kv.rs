@@ -32,6 +32,31 @@ pub const GARBAGE_TOLERATED: i64 = 64;
 /// How many keys the sweep behind a listing removes per transaction.
 const SWEEP_STEP: usize = 1_000;
 
+/// A page of a listing ends when its keys and values have this many bytes together.
+pub const LIST_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Which keys are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// What they begin with.
+    pub prefix: &'a str,
+    /// Those behind this key, in the order of keys: the cursor.
+    pub after: Option<&'a str>,
+    /// At most this many.
+    pub limit: usize,
+    /// Whether values are wanted; without them every value is empty.
+    pub values: bool,
+}
+
+/// A part of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The entries, in key order.
+    pub entries: Vec<Entry>,
+    /// Whether there may be more behind the last one.
+    pub more: bool,
+}
+
 /// A live key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -59,9 +84,14 @@ pub trait Kv: Send + Sync {
     /// Removes `key` and says whether it lived.
     async fn delete(&self, key: &Key) -> Result<bool, Error>;
 
-    /// The first `limit` live entries whose keys start with `prefix`, in key order. A listing is not one moment
-    /// in time: keys that change while it runs may be in it or not.
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error>;
+    /// Live entries in key order, [`LIST_BYTES_MAX`] at most. A listing is not one moment in time: keys that change while
+    /// it runs may be in it or not.
+    async fn page(&self, asked: Asked<'_>) -> Result<Page, Error>;
+
+    /// The first `limit` live entries whose keys start with `prefix`, as far as they fit on a page.
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error> {
+        Ok(self.page(Asked { prefix, after: None, limit, values: true }).await?.entries)
+    }
 
     /// Removes up to `limit` expired keys, longest expired first, and says how many. Fewer than `limit` means
     /// that none were left. Nothing depends on it being called; it gives the space back.
@@ -114,6 +144,18 @@ impl Range {
         let limit = i64::try_from(limit).expect("LIST_MAX fits");
         Ok(Self { from: prefix.to_owned(), to: end_of_prefix(prefix), limit })
     }
+
+    /// The range of a page, and one row more to see whether there is one.
+    pub(crate) fn of(asked: Asked<'_>) -> Result<Self, Error> {
+        let mut range = Self::of_prefix(asked.prefix, asked.limit)?;
+        range.limit += 1;
+        if let Some(after) = asked.after.filter(|after| *after >= asked.prefix) {
+            kv::check_prefix(after)?;
+            // No key has a control character: whatever is greater than `after` is not less than this.
+            range.from = format!("{after}\u{1}");
+        }
+        Ok(range)
+    }
 }
 
 /// Makes an entry of what a row holds.
@@ -122,15 +164,23 @@ pub(crate) fn entry(key: String, value: String, ttl_left_ms: Option<i64>) -> Res
     Ok(Entry { key: Key::new(key)?, value, ttl_left })
 }
 
-/// One row of a listing: how much garbage there is, and a live key, value and time left unless there is none.
-pub(crate) type ListRow = (i64, Option<String>, Option<String>, Option<i64>);
+/// One row of a listing: a live key, its value and the time left.
+pub(crate) type ListRow = (String, String, Option<i64>);
 
-/// Tells the entries from the garbage count that stands beside each of them.
-pub(crate) fn listed(rows: Vec<ListRow>) -> Result<(Vec<Entry>, i64), Error> {
-    let garbage = rows.first().map_or(0, |row| row.0);
-    let live = rows.into_iter().filter_map(|(_, key, value, left_ms)| Some((key?, value?, left_ms)));
-    let entries = live.map(|(key, value, left_ms)| entry(key, value, left_ms)).collect::<Result<_, _>>()?;
-    Ok((entries, garbage))
+/// The page that rows make: `asked.limit` of them, and one more if there is one, as far as they fit.
+pub(crate) fn paged(rows: Vec<ListRow>, limit: usize) -> Result<Page, Error> {
+    let (mut bytes, mut more) = (0, false);
+    let mut entries = Vec::with_capacity(rows.len().min(limit));
+    for (key, value, left_ms) in rows {
+        more = entries.len() == limit || bytes >= LIST_BYTES_MAX;
+        if more {
+            break;
+        }
+        bytes += key.len() + value.len();
+        entries.push(entry(key, value, left_ms)?);
+    }
+    // A page that is full may have been cut where it was read.
+    Ok(Page { more: (more || bytes >= LIST_BYTES_MAX) && limit > 0, entries })
 }
 
 /// Removes expired keys behind listings, one sweep at a time.

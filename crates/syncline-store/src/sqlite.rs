@@ -22,7 +22,7 @@ mod writer;
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -80,6 +80,15 @@ pub(crate) struct Engine {
     outbox: Arc<Wakes>,
     /// Who hears of news in shared state.
     voice: Voice,
+    /// The file, and which one that was when it was opened; `None` in memory.
+    file: Option<(Arc<Path>, Option<Identity>)>,
+}
+
+/// Tells a file from another one of the same name: its device and its number there.
+type Identity = (u64, u64);
+
+fn identity_of(file: &Path) -> Option<Identity> {
+    fs::metadata(file).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 impl Engine {
@@ -144,6 +153,7 @@ impl Engine {
             desk: Desk::new(),
             outbox: Arc::default(),
             voice: Voice::default(),
+            file: (!in_memory).then(|| (Arc::from(&*file), identity_of(&file))),
         })
     }
 
@@ -177,8 +187,15 @@ impl Engine {
         work(&mut reader).await.map_err(failed)
     }
 
-    /// Checks that the store reads and takes writes.
+    /// Checks that the store reads and takes writes, and that its file is still where it was: one that was removed takes
+    /// everything until the process ends, and keeps nothing.
     pub(crate) async fn ping(&self) -> Result<(), Error> {
+        if let Some((file, identity)) = &self.file
+            && identity_of(file) != *identity
+        {
+            let reason = "its file was removed or replaced".to_owned();
+            return Err(Error::Disk { store: self.store.to_string(), reason });
+        }
         let read = sqlx::query("SELECT max(version) FROM syncline_migrations");
         self.read(|connection| Box::pin(read.execute(connection))).await?;
         self.write(|_| Box::pin(async { Ok(()) })).await

@@ -21,7 +21,13 @@ use crate::Error;
 
 /// Most spaces.
 pub const SPACES_MAX: i64 = 10_000;
-/// Most entities of a space, removals that are remembered included.
+/// What the log of a space is called that has none yet. Asking for a space makes nothing; the first batch with news, which
+/// names this epoch, makes it and gives it one of its own.
+pub const NEW_EPOCH: &str = "new";
+/// Most spaces in one listing.
+pub const LIST_MAX: usize = 1_000;
+/// Most entities of a space, removals that are remembered included. Removals give way: where there is no room, the oldest
+/// are forgotten before their time.
 pub const SPACE_ENTITIES_MAX: i64 = ENTITIES_MAX as i64;
 /// Most bytes that the values of a space have together.
 pub const SPACE_MAX_BYTES: i64 = 256 * 1024 * 1024;
@@ -29,6 +35,8 @@ pub const SPACE_MAX_BYTES: i64 = 256 * 1024 * 1024;
 pub const BATCH_MAX: usize = DELTA_MAX + 1;
 /// Most removals one call of [`States::forget`] forgets.
 pub const FORGET_MAX: usize = 10_000;
+/// Removals that are forgotten at a time when a space needs room.
+pub(crate) const ROOM_STEP: i64 = 1_000;
 /// What a slow listener may be behind before it misses something.
 const HEARD_MAX: usize = 1_024;
 
@@ -76,6 +84,8 @@ pub struct Batch {
 pub enum Pushed {
     /// It is stored.
     Taken {
+        /// The log it is in: the one that was named, or the new one of a space that was made for it.
+        epoch: String,
         /// The number of the last news before it.
         from: u64,
         /// The number of the last news in it.
@@ -94,6 +104,19 @@ pub enum Pushed {
     Full,
 }
 
+/// A space as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its entities, removals that are remembered included.
+    pub entities: u64,
+    /// The bytes of their values.
+    pub bytes: u64,
+    /// The number of its last news.
+    pub number: u64,
+}
+
 /// A space has news up to this number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
@@ -106,7 +129,7 @@ pub struct Moved {
 /// Spaces.
 #[async_trait]
 pub trait States: Send + Sync {
-    /// Answers a device. A space that nobody has asked for before is made.
+    /// Answers a device. Changes nothing: a space that is not there reads as an empty one with the epoch [`NEW_EPOCH`].
     async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error>;
 
     /// Takes a batch.
@@ -115,8 +138,15 @@ pub trait States: Send + Sync {
     /// The number of a space's last news; 0 if there is no such space.
     async fn number(&self, space: &Space) -> Result<u64, Error>;
 
-    /// Forgets up to `limit` removals beyond the horizon, and says how many. Nothing depends on it being called; it gives
-    /// the space back.
+    /// Up to `limit` spaces behind `after`, by name.
+    async fn list(&self, after: &str, limit: usize) -> Result<Vec<Listed>, Error>;
+
+    /// Removes a space and all that is in it, and says whether it was there. Devices that have something of it still send it
+    /// again: their next question finds a log that they do not know.
+    async fn remove(&self, space: &Space) -> Result<bool, Error>;
+
+    /// Forgets up to `limit` removals beyond the horizon, and says how many, and spaces that never had news. Nothing depends
+    /// on it being called; it gives the space back.
     async fn forget(&self, limit: usize) -> Result<u64, Error>;
 
     /// Hears of news from this moment on. Hearing is a courtesy: what is missed is found by asking.
@@ -159,6 +189,13 @@ pub(crate) fn check_forget(limit: usize) -> Result<i64, Error> {
     Ok(i64::try_from(limit).expect("FORGET_MAX fits"))
 }
 
+pub(crate) fn check_list(limit: usize) -> Result<i64, Error> {
+    if limit > LIST_MAX {
+        return Err(Error::invalid("limit", format!("is {limit}; at most {LIST_MAX} are allowed")));
+    }
+    Ok(i64::try_from(limit).expect("LIST_MAX fits"))
+}
+
 pub(crate) fn too_many_spaces() -> Error {
-    Error::invalid("space", format!("is one too many: {SPACES_MAX} is the most"))
+    Error::invalid("space", format!("is one too many: {SPACES_MAX} is the most; remove one"))
 }

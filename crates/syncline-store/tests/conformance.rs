@@ -86,6 +86,7 @@ conformance! {
         vw_03_an_acknowledged_write_is_seen_at_once_from_everywhere,
         vw_03_a_sweep_removes_expired_keys_alone_and_in_steps,
         vw_04_a_listing_has_what_expired_swept_and_finds_the_live_key,
+        vw_03_pages_are_bounded_in_bytes_and_lead_through_every_key_once,
     }
     queue {
         qu_01_twenty_enqueues_at_once_make_no_duplicate,
@@ -188,6 +189,8 @@ conformance! {
         st_23_numbers_are_seen_in_order_whoever_writes,
         st_23_news_is_heard_here_and_elsewhere,
         st_23_what_breaks_a_bound_of_a_space_is_refused,
+        st_23_asking_makes_no_space_and_what_was_made_can_be_removed,
+        st_23_removals_give_way_to_what_is_there,
     }
 }
 

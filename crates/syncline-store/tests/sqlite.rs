@@ -239,3 +239,19 @@ async fn ss_31_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     assert_eq!(store.outbox().stats().await.unwrap().dead, 2);
     store.close().await;
 }
+
+/// Writes to a file that was removed are taken until the process ends, and are lost then; readiness did not notice.
+#[tokio::test]
+async fn a_database_file_that_was_removed_makes_the_node_unready() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let store = Store::open(&format!("sqlite:{}", file.display())).await.unwrap();
+    store.ping().await.unwrap();
+    let away = folder.path().join("away.db");
+    std::fs::rename(&file, &away).unwrap();
+    assert!(store.ping().await.unwrap_err().to_string().contains("removed or replaced"));
+    std::fs::write(&file, "").unwrap();
+    assert!(store.ping().await.is_err(), "another file of the same name is another file");
+    std::fs::rename(&away, &file).unwrap();
+    store.ping().await.unwrap();
+}

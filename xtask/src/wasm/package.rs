@@ -65,13 +65,7 @@ pub(super) fn shorten(workspace: &Workspace, folder: &Path) -> Result<()> {
     let scripts =
         files::tree(folder)?.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "js"));
     esbuild.args(scripts.map(|file| folder.join(file)));
-    esbuild.args([
-        "--minify",
-        "--sourcemap",
-        "--charset=utf8",
-        "--log-level=warning",
-        "--allow-overwrite",
-    ]);
+    esbuild.args(["--minify", "--sourcemap", "--charset=utf8", "--log-level=warning", "--allow-overwrite"]);
     command::watch("esbuild", esbuild.arg(format!("--outdir={}", folder.display())))
 }
 

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::answer::{items, text};
 use crate::client::{Client, Refusal, Target};
 use crate::output::{self, Shown, Tone, WrongUse, toned};
 
@@ -64,6 +65,9 @@ enum Action {
         /// At most this many, 1,000 at most.
         #[arg(long, default_value_t = 100)]
         limit: u32,
+        /// Only keys behind this one.
+        #[arg(long, value_name = "KEY")]
+        after: Option<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -79,7 +83,9 @@ impl Kv {
                 let words = if removed["deleted"] == true { "removed" } else { "there was no such key" };
                 show(&target, &removed, words)
             }
-            Action::List { prefix, limit, target } => list(&target, &prefix, limit).await,
+            Action::List { prefix, limit, after, target } => {
+                list(&target, &prefix, limit, after.as_deref()).await
+            }
         }
     }
 }
@@ -88,11 +94,13 @@ async fn get(target: &Target, key: &str) -> anyhow::Result<()> {
     let client = target.client()?;
     // A key that is not there is an answer; anything else that goes wrong is an error.
     let Some(entry) = existing(&client, key).await? else {
-        let words = toned(Tone::Quiet, "there is no such key");
-        show(target, &Value::Null, &words)?;
+        if target.json {
+            output::line(Value::Null)?;
+        }
+        output::remark("there is no such key")?;
         return Err(Shown.into());
     };
-    show(target, &entry, entry["value"].as_str().unwrap_or_default())
+    show(target, &entry, &output::foreign(entry["value"].as_str().unwrap_or_default()))
 }
 
 async fn existing(client: &Client, key: &str) -> anyhow::Result<Option<Value>> {
@@ -118,17 +126,26 @@ async fn put(target: &Target, key: &str, value: String, ttl_sec: Option<f64>) ->
     show(target, &stored, "stored")
 }
 
-async fn list(target: &Target, prefix: &str, limit: u32) -> anyhow::Result<()> {
-    let query = [("prefix", prefix), ("limit", &limit.to_string())];
+async fn list(target: &Target, prefix: &str, limit: u32, after: Option<&str>) -> anyhow::Result<()> {
+    let limit = limit.to_string();
+    let mut query = vec![("prefix", prefix), ("limit", limit.as_str())];
+    query.extend(after.map(|after| ("after", after)));
+    // Keys are what is shown; values may be large.
+    if !target.json {
+        query.push(("values", "false"));
+    }
     let listing = target.client()?.get(&["api", "kv"], &query).await?;
     if target.json {
         return output::line(listing);
     }
-    for entry in listing["entries"].as_array().map_or(&[][..], Vec::as_slice) {
-        let key = entry["key"].as_str().unwrap_or_default();
+    for entry in items(&listing, "entries") {
+        let key = text(entry, "key");
         let ttl =
             entry["ttl_ms"].as_u64().map(|ms| format!("({} s left)", ms.div_ceil(1_000))).unwrap_or_default();
         output::line(format_args!("{key}  {}", toned(Tone::Quiet, ttl)).to_string().trim_end())?;
+    }
+    if let Some(next) = listing["next"].as_str() {
+        output::remark(format_args!("there are more: go on with --after {next:?}"))?;
     }
     Ok(())
 }

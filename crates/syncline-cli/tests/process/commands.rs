@@ -30,7 +30,11 @@ fn keys_are_put_read_listed_and_removed() {
     assert_eq!(text(&ask(&node, &["kv", "del", "a/b c"])), "removed\n");
     assert_eq!(text(&ask(&node, &["kv", "del", "a/b c"])), "there was no such key\n");
     let missing = ask(&node, &["kv", "get", "a/b c"]);
-    assert_eq!((missing.status.code(), text(&missing)), (Some(1), "there is no such key\n"));
+    assert_eq!((missing.status.code(), text(&missing)), (Some(1), ""), "no value is no result");
+    assert_eq!(String::from_utf8_lossy(&missing.stderr), "there is no such key\n");
+    let missing = ask(&node, &["kv", "get", "a/b c", "--json"]);
+    assert_eq!((missing.status.code(), text(&missing)), (Some(1), "null\n"));
+    assert_eq!(String::from_utf8_lossy(&missing.stderr), "there is no such key\n");
     let refused = ask(&node, &["kv", "put", "viewer:x", "1"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("heartbeats"), "{refused:?}");
@@ -127,4 +131,26 @@ fn doctor_tells_each_finding_and_fails_for_what_would_fail() {
         assert!(shown.lines().any(|line| line.starts_with(start)), "{start}\n{shown}");
     }
     assert!(!shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn st_23_spaces_are_listed_and_removed() {
+    let node = Node::start("");
+    assert_eq!(text(&ask(&node, &["state", "list"])), "no spaces\n");
+    let missing = ask(&node, &["state", "delete", "list"]);
+    assert_eq!((missing.status.code(), text(&missing)), (Some(1), ""));
+    assert_eq!(String::from_utf8_lossy(&missing.stderr), "there is no such space\n");
+    let change = json!({ "after": 0, "epoch": "new", "changes": [{ "reset": moment() }] }).to_string();
+    let json = [("content-type", "application/json")];
+    assert_eq!(node.ask("POST", "/api/state/list", &json, &change).0, 200);
+    assert!(text(&ask(&node, &["state", "list"])).contains("\nlist "));
+    assert_eq!(text(&ask(&node, &["state", "delete", "list"])), "removed\n");
+    assert_eq!(text(&ask(&node, &["state", "list"])), "no spaces\n");
+}
+
+/// A moment of the past, as devices write it.
+fn moment() -> String {
+    use syncline_core::state::Stamp;
+    use syncline_core::time::Timestamp;
+    Stamp::ZERO.after(Timestamp::from_ms(1_700_000_000_000)).text()
 }

@@ -72,7 +72,7 @@ fn ss_09_a_full_disk_under_the_database_is_a_507_and_ends_with_the_fullness() {
         |n: usize| node.ask("POST", "/api/ingest/sync", &[("content-type", "application/json")], &entry(n));
     let refused = (0..200).map(post).find(|(status, _)| *status != 200).expect("the disk fills up");
     let body: Value = serde_json::from_str(&refused.1).unwrap();
-    assert_eq!((refused.0, &body["code"]), (507, &json!("store-full")), "{body}");
+    assert_eq!((refused.0, &body["code"]), (507, &json!("storage-full")), "{body}");
     // Room is made in the node's own file system.
     let small = format!("/proc/{}/root{}/small", node.pid(), node.folder.path().display());
     assert!(fs::metadata(&small).is_ok());

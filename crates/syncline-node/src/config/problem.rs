@@ -23,11 +23,21 @@ pub enum Error {
     Invalid(Vec<Problem>),
     /// The node would be open to the network with nothing to prove who calls.
     #[error(
-        "refusing to listen on {listen} without a token: set SYNCLINE_TOKEN to a long random text, or listen on 127.0.0.1"
+        "refusing to listen on {listen} without a token: set SYNCLINE_TOKEN to a long random text (`openssl rand -hex 32` makes one), or listen on 127.0.0.1"
     )]
     TokenRequired {
         /// The address asked for.
         listen: SocketAddr,
+    },
+    /// The node would be open to the network with a token that can be guessed.
+    #[error(
+        "refusing to listen on {listen} with a token of fewer than {min} characters: make one with `openssl rand -hex 32`, or listen on 127.0.0.1"
+    )]
+    TokenShort {
+        /// The address asked for.
+        listen: SocketAddr,
+        /// The fewest characters.
+        min: usize,
     },
 }
 

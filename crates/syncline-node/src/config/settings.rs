@@ -19,6 +19,9 @@ pub(super) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Add
 /// Longest token: it travels in a header.
 const TOKEN_MAX_BYTES: usize = 1024;
 
+/// Shortest token beyond loopback: a shorter one could be guessed.
+pub(super) const TOKEN_MIN_BYTES: usize = 16;
+
 /// Levels of the log, quietest first.
 const LOG_LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 

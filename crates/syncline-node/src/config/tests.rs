@@ -180,7 +180,13 @@ fn beyond_loopback_a_token_is_required() {
         let error = load(&format!("listen = {listen:?}")).unwrap_err();
         assert!(matches!(error, Error::TokenRequired { .. }), "{error}");
         assert_eq!(error.to_string().lines().count(), 1);
-        load(&format!("listen = {listen:?}\ntoken = \"long-and-random\"")).unwrap();
+        for token in ["1", "only-15-letters"] {
+            let error = load(&format!("listen = {listen:?}\ntoken = {token:?}")).unwrap_err();
+            assert!(matches!(error, Error::TokenShort { .. }), "{error}");
+            assert!(error.to_string().contains("openssl rand"), "{error}");
+            assert!(!error.to_string().contains(token), "{error}");
+        }
+        load(&format!("listen = {listen:?}\ntoken = \"sixteen-letters!\"")).unwrap();
     }
     for listen in ["127.0.0.1:0", "[::1]:0", "localhost:0", "127.8.9.1:0"] {
         load(&format!("listen = {listen:?}")).unwrap();

@@ -13,14 +13,23 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use hyper::body::Body as _;
 use uuid::Uuid;
 
-use super::{Error, VIEWER_PATH, recordings};
+use super::{Error, VIEWER_PATH, pages, recordings, viewer};
 use crate::Context;
+use crate::server::AnswerShare;
 
 /// For answers that are not pages: nothing in them is to be run, framed or fetched.
 const API_CONTENT_SECURITY_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+
+/// Answers of this size and more take part of [`ANSWERS_MAX_BYTES`].
+const LARGE_ANSWER_BYTES: u64 = 64 * 1024;
+
+/// The memory that large answers may take together while they are read.
+pub(crate) const ANSWERS_MAX_BYTES: usize = 256 * 1024 * 1024;
 
 static CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
@@ -31,17 +40,18 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
     let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
     let series = context.routes.series(matched, &method);
     let for_viewer = uri.path() == VIEWER_PATH;
-    let viewer_origin = if for_viewer { context.guard.viewer_origin(&parts.headers).cloned() } else { None };
-    let checked = context
-        .guard
-        .check(&parts)
-        .and_then(|()| context.auth.check(&parts.method, parts.uri.path(), &parts.headers));
-    let mut response = match checked {
+    // Pages of other sites may send heartbeats, and learn no more than what came of them.
+    let beats = for_viewer && matches!(method, Method::POST | Method::OPTIONS);
+    let viewer_origin = if beats { context.guard.viewer_origin(&parts.headers).cloned() } else { None };
+    let mut response = match checked(&context, &parts).await {
         Ok(()) => answer(&context, Request::from_parts(parts, body), next).await,
         Err(error) => error.into_response(),
     };
+    if !pages::is_static(uri.path()) {
+        response = within_share(&context, response);
+    }
     if response.status().is_client_error() || response.status().is_server_error() {
-        response = explain(response, &method, &uri, for_viewer);
+        response = explain(&context, response, &method, &uri, for_viewer);
     }
     let headers = response.headers_mut();
     if let Some(origin) = viewer_origin {
@@ -59,6 +69,33 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     series.record(response.status(), started.elapsed());
     response
+}
+
+/// Whether the request may be answered, as far as its head tells.
+async fn checked(context: &Context, parts: &Parts) -> Result<(), Error> {
+    context.guard.check(parts)?;
+    let address = viewer::caller(&parts.extensions, &parts.headers, context);
+    context.auth.check(address, &parts.method, parts.uri.path(), &parts.headers).await
+}
+
+/// Takes the memory of a large answer from the share that all of them have together, until its last piece is on its way.
+/// Many readers who are slow could hold any amount otherwise.
+fn within_share(context: &Context, mut response: Response) -> Response {
+    let bytes = response.body().size_hint().exact().unwrap_or(0);
+    if bytes < LARGE_ANSWER_BYTES {
+        return response;
+    }
+    let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+    match Arc::clone(&context.answers).try_acquire_many_owned(permits) {
+        Ok(permit) => {
+            response.extensions_mut().insert(AnswerShare::new(permit));
+            response
+        }
+        Err(_) => {
+            let message = "too many large answers are waiting to be read";
+            Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).retry_after_sec(1).into_response()
+        }
+    }
 }
 
 /// The handler's answer, or an error when it panics or takes too long.
@@ -86,8 +123,15 @@ async fn answer(context: &Context, request: Request, next: Next) -> Response {
     }
 }
 
-/// Turns whatever failed into JSON, and logs what is the node's own fault.
-fn explain(mut response: Response, method: &Method, uri: &Uri, for_viewer: bool) -> Response {
+/// Turns whatever failed into JSON, and logs what is the node's own fault. What a limit refused is no fault, and comes in
+/// crowds: it is counted, and one of a minute is shown.
+fn explain(
+    context: &Context,
+    mut response: Response,
+    method: &Method,
+    uri: &Uri,
+    for_viewer: bool,
+) -> Response {
     let error = match response.extensions_mut().remove::<Error>() {
         Some(error) => error,
         None => Error::of_status(response.status()),
@@ -96,7 +140,13 @@ fn explain(mut response: Response, method: &Method, uri: &Uri, for_viewer: bool)
     let (status, code) = (error.status().as_u16(), error.code());
     let detail = error.detail().unwrap_or_default();
     // The query stays out of the log: it may hold what is nobody's business.
-    if error.status().is_server_error() {
+    let limited = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE];
+    if limited.contains(&error.status()) {
+        if let Some(count) = context.limited.due() {
+            let path = uri.path();
+            tracing::warn!(%id, %method, path, status, code, detail, count, "requests beyond a limit");
+        }
+    } else if error.status().is_server_error() {
         tracing::error!(%id, %method, path = uri.path(), status, code, detail, "request failed");
     } else {
         tracing::debug!(%id, %method, path = uri.path(), status, code, detail, "request refused");

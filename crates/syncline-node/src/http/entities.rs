@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use syncline_core::outbox::{Moment, PAYLOAD_MAX_BYTES, check_entity_id};
-use syncline_store::inbox::{Entity, LIST_MAX, Recording};
+use syncline_store::inbox::{Entity, LIST_BYTES_MAX, LIST_MAX, Recording};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Error;
 use super::body::{Json, Path, Query};
+use super::{Error, range};
 use crate::Context;
 use crate::entity;
 
@@ -176,8 +176,12 @@ pub(crate) async fn recordings(
 ) -> Result<axum::Json<RecordingList>, Error> {
     let limit = page.limit()?;
     let listed = context.entities.recordings(page.after.as_deref(), limit).await?;
-    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.call_log_id.clone());
-    Ok(axum::Json(RecordingList { recordings: listed.into_iter().map(RecordingView::of).collect(), next }))
+    let full = listed.len() == limit;
+    let mut recordings: Vec<RecordingView> = listed.into_iter().map(RecordingView::of).collect();
+    // What came with a recording may be large.
+    let cut = range::fit(&mut recordings, LIST_BYTES_MAX);
+    let next = recordings.last().filter(|_| full || cut).map(|last| last.call_log_id.clone());
+    Ok(axum::Json(RecordingList { recordings, next }))
 }
 
 impl RecordingView {

@@ -158,13 +158,20 @@ impl From<syncline_store::Error> for Error {
         match &error {
             syncline_store::Error::Kv(invalid) => Error::invalid("invalid-key", invalid.to_string()),
             syncline_store::Error::Invalid { .. } => Error::invalid("invalid-argument", error.to_string()),
+            syncline_store::Error::Busy { .. } => {
+                let message = "the store is busy; nothing was changed; try again";
+                Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+                    .because(&error)
+                    .retry_after_sec(1)
+            }
             syncline_store::Error::Full { .. } => {
-                let message = "the database's disk is full; nothing was stored";
-                let full = Error::new(StatusCode::INSUFFICIENT_STORAGE, "store-full", message);
+                let message = "the store has no space left; nothing was changed";
+                let full = Error::new(StatusCode::INSUFFICIENT_STORAGE, "storage-full", message);
                 full.because(&error).retry_after_sec(60)
             }
             _ => {
-                let message = "the store did not answer as it should; nothing may have changed";
+                let message =
+                    "the store did not answer as it should; the change may or may not have been made";
                 let failed = Error::new(StatusCode::INTERNAL_SERVER_ERROR, "store", message).because(&error);
                 if error.retryable() { failed.retry_after_sec(1) } else { failed }
             }
@@ -187,5 +194,29 @@ impl From<QueryRejection> for Error {
 impl From<PathRejection> for Error {
     fn from(rejection: PathRejection) -> Error {
         Error::invalid("invalid-path", rejection.body_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader pool that was saturated used to be a 500 and a line of the log each: 1,935 within seconds.
+    #[test]
+    fn a_store_that_is_busy_or_full_is_a_limit_and_not_a_fault() {
+        let (store, reason) = (|| "s".to_owned(), || "r".to_owned());
+        let cases = [
+            (syncline_store::Error::Busy { store: store(), reason: reason() }, 503, "busy", Some(1)),
+            (syncline_store::Error::Full { store: store(), reason: reason() }, 507, "storage-full", Some(60)),
+            (syncline_store::Error::Unreachable { store: store(), reason: reason() }, 500, "store", Some(1)),
+            (syncline_store::Error::Closed { store: store() }, 500, "store", None),
+        ];
+        for (failure, status, code, retry_after_sec) in cases {
+            let error = Error::from(failure);
+            assert_eq!(
+                (error.status.as_u16(), error.code, error.retry_after_sec),
+                (status, code, retry_after_sec)
+            );
+        }
     }
 }

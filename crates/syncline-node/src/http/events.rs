@@ -1,13 +1,15 @@
 //! `GET /api/events`: everything that happens, as server-sent events.
 //!
-//! The first event is `hello`, the second the viewers as they are. A reader that falls behind is told with `lagged` and
-//! goes on from there. The number of streams is bounded, and all of them end when the node stops.
+//! The first event is `hello`, the second the viewers as they are. A reader that falls behind by more than the bus holds is
+//! told with `lagged` how many events it missed, and goes on from there; one that reads nothing is cut off. The number of
+//! streams is bounded, in all and for each address, and all of them end when the node stops.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
@@ -20,10 +22,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
 
-use super::Error;
+use super::{Error, viewer};
 use crate::Context;
 use crate::events::Event;
 use crate::metrics::Registry;
+use crate::server::{Place, Places};
 use crate::state::{EVENT, News};
 
 /// Topics there are to ask for.
@@ -39,25 +42,32 @@ const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 /// The streams a node can have open.
 pub(crate) struct Streams {
     free: Arc<Semaphore>,
+    places: Places,
     open: Gauge,
 }
 
 impl Streams {
     pub(crate) fn new(limit: usize, registry: &Registry) -> Streams {
         let open = registry.gauge("syncline_http_event_streams", "Streams of events open now.", &[]);
-        Streams { free: Arc::new(Semaphore::new(limit)), open }
+        Streams { free: Arc::new(Semaphore::new(limit)), places: Places::new(limit), open }
     }
 
-    fn take(&self) -> Option<Taken> {
+    /// A stream for a reader at `address`, who gets no more of them than are free.
+    fn take(&self, address: Option<IpAddr>) -> Option<Taken> {
+        let place = match address {
+            Some(address) => Some(self.places.take(address, self.free.available_permits())?),
+            None => None,
+        };
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         self.open.increment(1.0);
-        Some(Taken { _permit: permit, open: self.open.clone() })
+        Some(Taken { _permit: permit, _place: place, open: self.open.clone() })
     }
 }
 
 /// One of the streams, for as long as it is read.
 struct Taken {
     _permit: OwnedSemaphorePermit,
+    _place: Option<Place>,
     open: Gauge,
 }
 
@@ -76,13 +86,15 @@ pub(crate) struct Wanted {
     space: Option<String>,
 }
 
-/// Streams what happens, from now on.
+/// Streams what happens, from now on. A reader that is too slow gets the event `lagged` with the number it has `missed`.
 #[utoipa::path(get, path = "/api/events", tag = "events", params(Wanted),
     responses((status = 200, content_type = "text/event-stream"), (status = 400), (status = 503)))]
 pub(crate) async fn events(
     State(context): State<Arc<Context>>,
     super::body::Query(wanted): super::body::Query<Wanted>,
+    request: Request,
 ) -> Result<Response, Error> {
+    let address = viewer::caller(request.extensions(), request.headers(), &context);
     let topics = topics(wanted.topics.as_deref())?;
     let space = wanted.space.map(Space::new).transpose()?;
     // Listen first: what happens between here and the snapshots is then heard, not lost.
@@ -91,7 +103,7 @@ pub(crate) async fn events(
         Some(space) => context.states.number(space).await?,
         None => 0,
     };
-    let Some(taken) = context.streams.take() else {
+    let Some(taken) = context.streams.take(address) else {
         let full =
             Error::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "too many streams are open");
         return Err(full.retry_after_sec(5));

@@ -2,7 +2,9 @@
 //!
 //! A page elsewhere can point a name of its own at 127.0.0.1 (DNS rebinding); it cannot choose the `Host` header, so only
 //! known hosts are answered. A page elsewhere can also send requests here; browsers say where those come from, so a
-//! request that changes something must come from our own pages or from no page at all. Who calls is `auth`'s question.
+//! request must come from our own pages or from no page at all, whether it changes something or reads: an answer that a
+//! page cannot see still costs. Our pages and their files, health, and links that people follow to a stored file are open
+//! to all. Who calls is `auth`'s question.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -51,8 +53,15 @@ impl Guard {
     /// Lets a request through or not. Looks at nothing but its head.
     pub(crate) fn check(&self, parts: &Parts) -> Result<(), Error> {
         let host = self.host(parts)?;
-        if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        if parts.method == Method::OPTIONS {
             return Ok(());
+        }
+        if matches!(parts.method, Method::GET | Method::HEAD) {
+            if same_site(&parts.headers) || is_open_to_pages(parts) {
+                return Ok(());
+            }
+            let message = "a page of another site may not read anything here";
+            return Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message));
         }
         let from_viewer = parts.uri.path() == VIEWER_PATH && self.viewer_origin(&parts.headers).is_some();
         if from_viewer || (same_origin(&parts.headers, host) && same_site(&parts.headers)) {
@@ -119,6 +128,15 @@ fn same_origin(headers: &HeaderMap, host: &str) -> bool {
     // Browsers leave the usual port out of an origin; a host may have it.
     rest.eq_ignore_ascii_case(host)
         || host.strip_suffix(usual_port).is_some_and(|host| rest.eq_ignore_ascii_case(host))
+}
+
+/// What pages of other sites may cause to be read: what holds no data, and a file that somebody followed a link to.
+fn is_open_to_pages(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    let says = |name: &str, word: &str| parts.headers.get(name).is_some_and(|value| value == word);
+    let followed = says("sec-fetch-mode", "navigate") && says("sec-fetch-dest", "document");
+    let api = ["/api", "/storage", "/metrics", "/openapi.json"].iter().any(|part| path.starts_with(part));
+    !api || (followed && path.starts_with("/storage/"))
 }
 
 /// `none` is the user's own doing, such as a bookmark.

@@ -1,7 +1,7 @@
 //! Forms with files, read part by part and never whole.
 //!
 //! Guarantees that a form holds no more memory than [`PENDING_MAX_BYTES`] and the largest part asked for as a whole, that
-//! each part is bounded by name, that no part comes twice, and that a pause in the middle ends it. What parts mean is the
+//! each part is bounded by name, that no part comes twice, and that a pause in the middle or a sender that only trickles ends it. What parts mean is the
 //! route's business.
 
 use std::io;
@@ -19,6 +19,7 @@ use futures::Stream;
 use http::{StatusCode, header};
 use hyper::body::Body as _;
 use multer::{Constraints, SizeLimit};
+use tokio::time::Instant;
 
 use super::{Error, body};
 
@@ -31,6 +32,32 @@ const PIECE_MAX_BYTES: usize = 64 * 1024;
 /// What surrounds the parts: boundaries and headers.
 const AROUND_MAX_BYTES: u64 = 64 * 1024;
 
+/// Bytes a second that a sender must manage, over every [`PACE_WINDOW`] that is spent waiting for it.
+const PACE_MIN_BYTES_PER_SEC: u64 = 1024;
+const PACE_WINDOW: Duration = Duration::from_secs(20);
+
+/// How fast a form comes in. Only waiting for the sender counts: a slow disk of ours is not its fault.
+#[derive(Debug, Default)]
+struct Pace {
+    waited: Duration,
+    arrived: u64,
+}
+
+impl Pace {
+    /// Takes note of a piece; an error if the sender is too slow.
+    fn note(&mut self, waited: Duration, bytes: u64) -> Result<(), Error> {
+        self.waited += waited;
+        self.arrived += bytes;
+        if self.waited < PACE_WINDOW {
+            return Ok(());
+        }
+        let enough = self.arrived >= PACE_MIN_BYTES_PER_SEC * self.waited.as_secs();
+        *self = Pace::default();
+        let message = "the form arrives too slowly: fewer than 1,024 bytes a second";
+        if enough { Ok(()) } else { Err(Error::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)) }
+    }
+}
+
 /// A form being read.
 pub(crate) struct Form {
     parts: multer::Multipart<'static>,
@@ -39,6 +66,7 @@ pub(crate) struct Form {
     /// Bytes handed out, for the guard of what is pending.
     taken: Arc<AtomicU64>,
     idle: Duration,
+    pace: Arc<Mutex<Pace>>,
     seen: Vec<String>,
 }
 
@@ -48,6 +76,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     taken: Arc<AtomicU64>,
     idle: Duration,
+    pace: Arc<Mutex<Pace>>,
 }
 
 impl Form {
@@ -71,27 +100,32 @@ impl Form {
         let body = Arc::new(Mutex::new(request.into_body()));
         let pieces = Pieces::new(Arc::clone(&body), Arc::clone(&taken));
         let parts = multer::Multipart::with_constraints(pieces, boundary, constraints);
-        Ok(Form { parts, body, taken, idle, seen: Vec::new() })
+        Ok(Form { parts, body, taken, idle, pace: Arc::default(), seen: Vec::new() })
     }
 
     /// The next part; `None` at the end.
     pub(crate) async fn part(&mut self) -> Result<Option<Part>, Error> {
+        let asked = Instant::now();
         let next = in_time(self.idle, self.parts.next_field()).await?;
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).note(asked.elapsed(), 0)?;
         let Some(field) = next.map_err(|error| refused(&error))? else { return Ok(None) };
         let name = field.name().unwrap_or_default().to_owned();
         if self.seen.contains(&name) {
             return Err(Error::invalid("invalid-form", format!("the form has two parts called {name:?}")));
         }
         self.seen.push(name.clone());
-        Ok(Some(Part { field, name, taken: Arc::clone(&self.taken), idle: self.idle }))
+        let (taken, pace) = (Arc::clone(&self.taken), Arc::clone(&self.pace));
+        Ok(Some(Part { field, name, taken, idle: self.idle, pace }))
     }
 }
 
 impl Part {
     /// The next piece; `None` at the end of the part.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+        let asked = Instant::now();
         let piece = in_time(self.idle, self.field.chunk()).await?.map_err(|error| refused(&error))?;
         let length = piece.as_ref().map_or(0, Bytes::len);
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).note(asked.elapsed(), length as u64)?;
         self.taken.fetch_add(length as u64, Ordering::Relaxed);
         Ok(piece)
     }

@@ -1,4 +1,6 @@
-//! `/api/state/{space}`: devices keep in step through a space.
+//! `/api/state/{space}`: devices keep in step through a space; `/api/state`: which there are.
+//!
+//! Asking makes nothing: a space begins with the first change that is sent to it.
 //!
 //! Changes are read and written by core's own JSON, so that a value leaves as it came, digit by digit. A batch is taken as a
 //! whole or not at all, and may be sent again: what is known already is no news.
@@ -12,15 +14,18 @@ use serde::{Deserialize, Serialize};
 use syncline_core::state::json::Json;
 use syncline_core::state::names::{ID_MAX_BYTES, PAGE_MAX_BYTES, VALUE_MAX_BYTES};
 use syncline_core::state::{Change, InvalidSpace, Space, Start};
-use syncline_store::state::{Asked, BATCH_MAX, Batch, Page, Pushed};
+use syncline_store::state::{Asked, BATCH_MAX, Batch, LIST_MAX, Listed, Page, Pushed};
 use utoipa::ToSchema;
 
-use super::Error;
 use super::body::{self, Path, Query};
+use super::{Error, range};
 use crate::Context;
 
 /// A full batch of the longest ids with every character escaped, and a last value of the largest size.
 const BODY_MAX_BYTES: usize = PAGE_MAX_BYTES + VALUE_MAX_BYTES + BATCH_MAX * (ID_MAX_BYTES * 6 + 256);
+
+/// Longest name that a listing goes on behind; a space's own are shorter.
+const AFTER_MAX_BYTES: usize = 256;
 
 /// What a device has.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -39,7 +44,7 @@ pub(crate) struct Have {
 #[derive(Serialize, ToSchema)]
 #[allow(dead_code, reason = "describes what is written by hand")]
 pub(crate) struct Changes {
-    /// Which log this is; another one means that all numbers begin anew.
+    /// Which log this is; another one means that all numbers begin anew. `new`: there is no such space yet.
     epoch: String,
     /// The number to ask after next time.
     cursor: u64,
@@ -69,6 +74,7 @@ pub(crate) struct Sent {
 /// What became of it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Taken {
+    /// The log it is in. Of a space that had none yet it is not the one that was named, and the device asks again.
     epoch: String,
     /// The last number before this batch.
     from: u64,
@@ -78,6 +84,79 @@ pub(crate) struct Taken {
     lost: bool,
     /// The time of day here, in milliseconds since 1970.
     now: u64,
+}
+
+/// Which spaces are asked for.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub(crate) struct Spaces {
+    /// Those behind this name: the `next` of the page before.
+    #[serde(default)]
+    after: String,
+    /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// Several spaces, by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SpaceListing {
+    spaces: Vec<SpaceSummary>,
+    /// What to send as `after` to get the next page; `null` at the end.
+    next: Option<String>,
+}
+
+/// One space.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SpaceSummary {
+    space: String,
+    /// What is in it, removals that are still remembered included.
+    entities: u64,
+    /// The bytes of all that.
+    bytes: u64,
+    /// The number of its last change.
+    number: u64,
+}
+
+/// What was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SpaceRemoved {
+    space: String,
+    /// Whether there was anything to remove.
+    deleted: bool,
+}
+
+/// Lists spaces by name, a page at a time.
+#[utoipa::path(get, path = "/api/state", tag = "state", params(Spaces),
+    responses((status = 200, body = SpaceListing), (status = 400)))]
+pub(crate) async fn list(
+    State(context): State<Arc<Context>>,
+    Query(wanted): Query<Spaces>,
+) -> Result<axum::Json<SpaceListing>, Error> {
+    let limit = range::checked(wanted.limit, LIST_MAX)?;
+    if wanted.after.len() > AFTER_MAX_BYTES || wanted.after.contains('\0') {
+        return Err(Error::invalid("invalid-query", "after must be the name of a space"));
+    }
+    let listed = context.states.list(&wanted.after, limit).await?;
+    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.name.clone());
+    let spaces = listed.into_iter().map(|Listed { name, entities, bytes, number }| SpaceSummary {
+        space: name,
+        entities,
+        bytes,
+        number,
+    });
+    Ok(axum::Json(SpaceListing { spaces: spaces.collect(), next }))
+}
+
+/// Removes a space and everything in it. A device that still has something of it sends that again when it is linked.
+#[utoipa::path(delete, path = "/api/state/{space}", tag = "state", params(("space" = String, Path)),
+    responses((status = 200, body = SpaceRemoved), (status = 400)))]
+pub(crate) async fn remove(
+    State(context): State<Arc<Context>>,
+    Path(space): Path<String>,
+) -> Result<axum::Json<SpaceRemoved>, Error> {
+    let space = Space::new(space)?;
+    let deleted = context.states.remove(&space).await?;
+    Ok(axum::Json(SpaceRemoved { space: space.as_str().to_owned(), deleted }))
 }
 
 /// Changes of a space after the number a device has.
@@ -107,9 +186,8 @@ pub(crate) async fn push(
     }
     let bytes = body::read(request, BODY_MAX_BYTES, &context.config.limits).await?;
     let batch = batch(&bytes)?;
-    let epoch = batch.epoch.clone();
     match context.states.push(&space, batch).await? {
-        Pushed::Taken { from, cursor, lost, now, .. } => {
+        Pushed::Taken { epoch, from, cursor, lost, now, .. } => {
             Ok(axum::Json(Taken { epoch, from, cursor, lost, now: now.as_ms() }))
         }
         Pushed::Reload => {
@@ -117,7 +195,8 @@ pub(crate) async fn push(
             Err(Error::new(StatusCode::CONFLICT, "reload", message))
         }
         Pushed::Full => {
-            let message = "the space holds as much as it can: remove something first";
+            let message =
+                "the space holds as much as it can: remove something from it, or the space as a whole";
             Err(Error::new(StatusCode::CONFLICT, "space-full", message))
         }
     }

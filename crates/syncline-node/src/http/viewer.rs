@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use syncline_core::viewer::{InvalidSession, SessionId};
@@ -72,7 +72,8 @@ pub(crate) async fn beat(State(context): State<Arc<Context>>, request: Request) 
     if !matches!(body::media_type(request.headers()), Some("application/json" | "text/plain") | None) {
         return Err(body::unsupported("send the heartbeat as application/json or text/plain"));
     }
-    let address = address(&request, context.config.viewer.trust_forwarded_for);
+    let address = caller(request.extensions(), request.headers(), &context);
+    let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let bytes = body::read(request, BEAT_MAX_BYTES, &context.config.limits).await?;
     let (id, bye, visible) = match serde_json::from_slice::<Heartbeat<'_>>(&bytes) {
         Ok(beat) if body::is_object(&bytes) => (SessionId::new(beat.session_id)?, beat.bye, beat.visible),
@@ -131,15 +132,16 @@ fn second_look(bytes: &[u8]) -> Result<(SessionId, bool, bool), Error> {
     Ok((id, flag("bye", false)?, flag("visible", true)?))
 }
 
-/// Who sent the heartbeat. The last entry of `X-Forwarded-For` is the one our own proxy wrote; all before it is hearsay.
-fn address(request: &Request, trust_forwarded_for: bool) -> IpAddr {
-    let peer = request.extensions().get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |peer| peer.0.ip());
-    if !trust_forwarded_for {
+/// Who sent a request; `None` if it did not come over a socket.
+pub(crate) fn caller(extensions: &Extensions, headers: &HeaderMap, context: &Context) -> Option<IpAddr> {
+    let peer = extensions.get::<Peer>().map(|peer| peer.0.ip());
+    if !context.config.viewer.trust_forwarded_for {
         return peer;
     }
-    let forwarded = request.headers().get_all("x-forwarded-for").iter().next_back();
+    // The last entry is the one our own proxy wrote; all before it is hearsay.
+    let forwarded = headers.get_all("x-forwarded-for").iter().next_back();
     let last = forwarded.and_then(|value| value.to_str().ok()?.rsplit(',').next()).map(str::trim);
-    last.and_then(|text| text.parse().ok()).unwrap_or(peer)
+    last.and_then(|text| text.parse().ok()).or(peer)
 }
 
 impl From<InvalidSession> for Error {

@@ -25,7 +25,8 @@ const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 /// Bytes read from the disk at a time while sending.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Most of a refusal that is read for the log.
+/// Most of a refusal that is read, and most of it that is shown.
+const REFUSAL_MAX_BYTES: usize = 4 * 1024;
 const REFUSAL_MAX_CHARS: usize = 300;
 
 const RECORDING_ID: &str = "x-amz-meta-recording-id";
@@ -172,7 +173,7 @@ async fn sent(request: RequestBuilder, expected: &[StatusCode]) -> Result<Respon
     if expected.contains(&status) {
         return Ok(response);
     }
-    let said = response.text().await.unwrap_or_default();
+    let said = outbound::opening(response, REFUSAL_MAX_BYTES).await;
     let said: String = said.chars().take(REFUSAL_MAX_CHARS).collect();
     Err(Error::Bucket(format!("it answered {status}: {said}")))
 }

@@ -3,11 +3,9 @@
 //! One request an attempt. Success is a 2xx answer and nothing less: redirects are not followed, because a redirected
 //! POST turns into a GET that does nothing. The answer's beginning is kept for the history, the rest is not read.
 
-use futures::StreamExt as _;
-
 use super::work::{Done, Failure, Occasion, beginning};
 use crate::config::Call;
-use crate::outbound::plain;
+use crate::outbound::{opening, plain};
 
 /// How much of an answer is read for the history.
 const ANSWER_MAX_BYTES: usize = 4 * 1024;
@@ -33,23 +31,10 @@ pub(super) async fn make(
     }
     let response = request.send().await.map_err(|error| Failure::Unreachable(plain(&error)))?;
     let status = response.status();
-    let answer = opening(response).await;
+    let answer = opening(response, ANSWER_MAX_BYTES).await;
     if status.is_success() {
         Ok(Done { detail: format!("{} {}", status.as_u16(), beginning(&answer)).trim_end().to_owned() })
     } else {
         Err(Failure::Answered { status: status.as_u16(), answer: beginning(&answer) })
     }
-}
-
-async fn opening(response: reqwest::Response) -> String {
-    let mut read = Vec::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(Ok(chunk)) = chunks.next().await {
-        let room = ANSWER_MAX_BYTES - read.len();
-        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if read.len() == ANSWER_MAX_BYTES {
-            break;
-        }
-    }
-    String::from_utf8_lossy(&read).into_owned()
 }

@@ -13,6 +13,9 @@ use super::work::Occasion;
 use crate::config::{Input, Job, Run};
 use crate::gallery::Scene;
 
+/// What the keys begin with that say which input a job has seen.
+pub(crate) const INPUT_PREFIX: &str = "job-input:";
+
 /// Why an input has no hash.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreadable {
@@ -51,7 +54,7 @@ pub(super) async fn remember(kv: &dyn Kv, job: &str, hash: &str) -> Result<(), s
 }
 
 fn key(job: &str) -> Key {
-    Key::new(format!("job-input:{job}")).expect("a job's name fits into a key")
+    Key::new(format!("{INPUT_PREFIX}{job}")).expect("a job's name fits into a key")
 }
 
 async fn read(input: &Input, client: &reqwest::Client) -> Result<String, Unreadable> {

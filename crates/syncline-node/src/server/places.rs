@@ -1,7 +1,8 @@
-//! How many connections each address has open.
+//! How many connections, or streams, each address has open.
 //!
-//! Loopback is not counted: behind it are this machine's own programs, a reverse proxy among them, and they are bounded by
-//! the number of all connections.
+//! An address gets no more than its share, and no more than are free: the fewer are left, the less it may have, so that a
+//! few addresses that take what they can leave room for one that comes later. Loopback is not counted: behind it are this
+//! machine's own programs, a reverse proxy among them, and they are bounded by the number of all connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,31 +12,32 @@ use crate::address::network;
 
 /// The counts. Bounded by the number of connections, since an address without any is forgotten.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(crate) struct Places {
     per_address: usize,
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 /// The right to one connection, given back when dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     network: IpAddr,
     taken: Option<Arc<Mutex<HashMap<IpAddr, usize>>>>,
 }
 
 impl Places {
-    pub(super) fn new(per_address: usize) -> Places {
+    pub(crate) fn new(per_address: usize) -> Places {
         Places { per_address, taken: Arc::default() }
     }
 
-    /// A place for a connection from `address`, unless it has its share.
-    pub(super) fn take(&self, address: IpAddr) -> Option<Place> {
+    /// A place for one more from `address`, unless it has its share, or as many as are `free`.
+    pub(crate) fn take(&self, address: IpAddr, free: usize) -> Option<Place> {
         let network = network(address);
         if network.is_loopback() {
             return Some(Place { network, taken: None });
         }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(network).or_default();
-        if *count >= self.per_address {
+        // The first is never refused: the count of an address that has none is not kept.
+        if *count > 0 && *count >= self.per_address.min(free) {
             return None;
         }
         *count += 1;
@@ -64,21 +66,38 @@ mod tests {
     fn an_address_gets_its_share_and_gives_it_back() {
         let places = Places::new(2);
         let (one, other): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        let first = places.take(one);
-        let second = places.take(one);
+        let first = places.take(one, 9);
+        let second = places.take(one, 9);
         assert!(first.is_some() && second.is_some());
-        assert!(places.take(one).is_none());
-        assert!(places.take(other).is_some());
+        assert!(places.take(one, 9).is_none());
+        assert!(places.take(other, 9).is_some());
         drop(first);
-        assert!(places.take(one).is_some());
+        assert!(places.take(one, 9).is_some());
         drop(second);
         assert!(places.taken.lock().unwrap().is_empty(), "an address without connections is forgotten");
+    }
+
+    /// Eight addresses with 512 connections each used to fill all 4,096 places, and nobody else got in.
+    #[test]
+    fn addresses_that_take_what_they_can_leave_room_for_one_that_comes_later() {
+        let (most, places) = (4_096, Places::new(512));
+        let mut held = Vec::new();
+        for round in 0..2_000_u32 {
+            for address in 1..=20_u8 {
+                let free = most - held.len();
+                held.extend(places.take(IpAddr::from([192, 0, 2, address]), free));
+            }
+            assert!(held.len() < most, "round {round}");
+        }
+        let free = most - held.len();
+        assert!(free >= most / 21, "{free}");
+        assert!(places.take("198.51.100.1".parse().unwrap(), free).is_some());
     }
 
     #[test]
     fn loopback_is_not_counted() {
         let places = Places::new(1);
-        let held: Vec<_> = (0..5).map(|_| places.take("127.0.0.1".parse().unwrap())).collect();
+        let held: Vec<_> = (0..5).map(|_| places.take("127.0.0.1".parse().unwrap(), 1)).collect();
         assert!(held.iter().all(Option::is_some));
     }
 }

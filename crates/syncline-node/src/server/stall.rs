@@ -1,7 +1,11 @@
-//! A stream whose peer must read.
+//! A stream whose peer must read, and that is closed so that the peer can read the last answer.
 //!
 //! A peer that asks for much and reads nothing would hold its connection and our buffers for ever: HTTP has no time-out
 //! for that. Here a write that makes no progress for `limit` fails, which ends the connection. Reads pass through.
+//!
+//! A system that closes a connection on which something lies unread resets it, and with that throws away what the peer has
+//! not read yet: the 431 of a head that was too long, the 401 of an upload. So what still comes is read and thrown away
+//! for a moment (RFC 9112, section 9.6).
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -12,16 +16,27 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+/// How long, and how much, is thrown away while a connection closes.
+const LINGER_MAX: Duration = Duration::from_secs(2);
+const LINGER_MAX_BYTES: usize = 4 * 1024 * 1024;
+
 pub(super) struct Stall<S> {
     stream: S,
     limit: Duration,
+    closing: Option<Closing>,
     /// Runs while a write is waiting. Boxed, so that it costs nothing until then.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
+/// Our side is closed; what the peer still sends is thrown away.
+struct Closing {
+    discarded: usize,
+    until: Pin<Box<Sleep>>,
+}
+
 impl<S> Stall<S> {
     pub(super) fn new(stream: S, limit: Duration) -> Stall<S> {
-        Stall { stream, limit, waiting: None }
+        Stall { stream, limit, closing: None, waiting: None }
     }
 
     /// Lets progress through and turns a wait that has become too long into an error.
@@ -51,7 +66,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(progress, cx)
@@ -76,8 +91,35 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let progress = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.watch(progress, cx)
+        if self.closing.is_none() {
+            let progress = Pin::new(&mut self.stream).poll_shutdown(cx);
+            match self.watch(progress, cx) {
+                Poll::Ready(Ok(())) => {}
+                unfinished => return unfinished,
+            }
+            self.closing = Some(Closing { discarded: 0, until: Box::pin(tokio::time::sleep(LINGER_MAX)) });
+        }
+        self.linger(cx)
+    }
+}
+
+impl<S: AsyncRead + Unpin> Stall<S> {
+    /// Reads until there is nothing more, for a moment. A peer that has sent nothing needs no waiting for.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(closing) = &mut self.closing else { return Poll::Ready(Ok(())) };
+        let mut space = [0; 16 * 1024];
+        while closing.discarded < LINGER_MAX_BYTES {
+            let mut buffer = ReadBuf::new(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    closing.discarded += buffer.filled().len();
+                }
+                Poll::Ready(_) => return Poll::Ready(Ok(())),
+                Poll::Pending if closing.discarded == 0 => return Poll::Ready(Ok(())),
+                Poll::Pending => return closing.until.as_mut().poll(cx).map(Ok),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -5,8 +5,10 @@ use syncline_core::kv::LIST_MAX;
 use syncline_core::time::Timestamp;
 use syncline_core::viewer::{Nodes, REPORT_PREFIX, Report, Summary};
 use syncline_store::Error;
-use syncline_store::kv::Kv;
+use syncline_store::kv::{Asked, Entry, Kv};
 use utoipa::ToSchema;
+
+use crate::rationed::Rationed;
 
 /// The viewers of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -19,20 +21,36 @@ pub struct NodeCount {
     pub visible: u64,
 }
 
-/// Every report in the store, ours included; what cannot be understood is left out and logged.
-pub(super) async fn read(kv: &dyn Kv) -> Result<Vec<(String, Report)>, Error> {
-    let entries = kv.list(REPORT_PREFIX, LIST_MAX).await?;
-    let reports = entries.into_iter().filter_map(|entry| {
-        let node = entry.key.as_str().strip_prefix(REPORT_PREFIX)?.to_owned();
-        match serde_json::from_str(&entry.value) {
-            Ok(report) => Some((node, report)),
-            Err(error) => {
-                tracing::warn!(node, %error, "a report of viewers cannot be read");
-                None
-            }
+/// Pages of reports that are read at most: many more nodes than anybody runs.
+const PAGES_MAX: usize = 16;
+
+/// Every report in the store, ours included; what cannot be understood is left out, counted and now and then logged.
+pub(super) async fn read(kv: &dyn Kv, unreadable: &Rationed) -> Result<Vec<(String, Report)>, Error> {
+    let (mut reports, mut after) = (Vec::new(), None::<String>);
+    for _ in 0..PAGES_MAX {
+        let asked = Asked { prefix: REPORT_PREFIX, after: after.as_deref(), limit: LIST_MAX, values: true };
+        let page = kv.page(asked).await?;
+        let last = page.entries.last().map(|entry| entry.key.as_str().to_owned());
+        reports.extend(page.entries.into_iter().filter_map(|entry| report(&entry, unreadable)));
+        after = last.filter(|_| page.more);
+        if after.is_none() {
+            break;
         }
-    });
-    Ok(reports.collect())
+    }
+    Ok(reports)
+}
+
+fn report(entry: &Entry, unreadable: &Rationed) -> Option<(String, Report)> {
+    let node = entry.key.as_str().strip_prefix(REPORT_PREFIX)?.to_owned();
+    match serde_json::from_str(&entry.value) {
+        Ok(report) => Some((node, report)),
+        Err(error) => {
+            if let Some(count) = unreadable.due() {
+                tracing::warn!(node, %error, count, "reports of viewers cannot be read");
+            }
+            None
+        }
+    }
 }
 
 /// The other nodes as far as they have told.

@@ -100,7 +100,7 @@ impl Viewers {
     /// database or a late write has taken back covers nothing any more.
     pub(super) async fn read_others(&self) -> bool {
         let asked = self.room().pledge.number();
-        let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv)).await;
+        let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv, &self.unreadable)).await;
         let failure = match read {
             Ok(Ok(reports)) => {
                 let own = reports.iter().find(|(node, _)| node == self.node.as_str());

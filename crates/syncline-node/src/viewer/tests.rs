@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use syncline_core::viewer::{REMOVED_PER_EXPIRE, TTL};
-use syncline_store::kv::Entry;
+use syncline_store::kv::{Asked, Entry, Page};
 use syncline_store::{Error, Store};
 use tokio::task::JoinHandle;
 
@@ -69,9 +69,9 @@ impl Kv for Failing {
         self.inner.delete(key).await
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error> {
+    async fn page(&self, asked: Asked<'_>) -> Result<Page, Error> {
         self.check()?;
-        self.inner.list(prefix, limit).await
+        self.inner.page(asked).await
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {

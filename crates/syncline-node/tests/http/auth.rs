@@ -134,8 +134,14 @@ async fn a_browser_signs_in_with_the_token_and_goes_on_with_a_cookie() {
     let foreign = [("cookie", cookie), ("origin", "http://evil.example"), ("sec-fetch-site", "cross-site")];
     assert_eq!(call(&world, "DELETE", "/api/kv/a", &foreign).await, 403);
 
-    let signed_out = world.send(Request::delete("/api/session").body(Body::empty()).unwrap()).await;
+    let again = world.json("POST", "/api/session", &json!({ "token": TOKEN }).to_string()).await;
+    assert_ne!(again.header("set-cookie"), set, "every browser has a session of its own");
+    let sign_out = Request::delete("/api/session").header(header::COOKIE, cookie);
+    let signed_out = world.send(sign_out.body(Body::empty()).unwrap()).await;
     assert!(signed_out.header("set-cookie").contains("Max-Age=0"), "{signed_out:?}");
+    assert_eq!(call(&world, "GET", "/api/kv", &[("cookie", cookie)]).await, 401, "it is over, kept or not");
+    let other = again.header("set-cookie").split(';').next().unwrap();
+    assert_eq!(call(&world, "GET", "/api/kv", &[("cookie", other)]).await, 200, "the other one is not");
 }
 
 #[tokio::test]
@@ -150,4 +156,46 @@ async fn heartbeats_of_pages_need_no_token() {
     let world = guarded().await;
     assert_eq!(world.json("POST", "/api/viewer", "{\"sessionId\":\"s\"}").await.status, 200);
     assert_eq!(call(&world, Method::GET.as_str(), "/api/viewer", &[]).await, 401);
+}
+
+/// Guesses used to be as fast as the network, five thousand a second, and left no line in the log.
+#[tokio::test]
+async fn ac_12_an_address_that_guesses_is_not_listened_to_for_a_while() {
+    let world = guarded().await;
+    let ask = async |address: &str, method: &str, path: &str, token: &str| {
+        let body = json!({ "token": token }).to_string();
+        let mut request = request(method, path, &body);
+        let peer = syncline_node::server::Peer(format!("{address}:4000").parse().unwrap());
+        request.extensions_mut().insert(peer);
+        if method == "GET" {
+            request.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        }
+        world.send(request).await
+    };
+    let ways = [("GET", "/api/kv"), ("POST", "/api/session"), ("GET", "/api/session")];
+    for (number, (method, path)) in ways.into_iter().enumerate() {
+        let (guesser, honest) = (format!("192.0.2.{number}"), format!("198.51.100.{number}"));
+        let mut refused = 0;
+        while ask(&guesser, method, path, &format!("guess-{refused}")).await.status != 429 {
+            refused += 1;
+            assert!(refused < 100, "{method} {path}");
+        }
+        assert!(refused >= 20, "a few mistakes are nobody's attack: {refused}");
+        let answer = ask(&guesser, method, path, TOKEN).await;
+        answer.refused(429, "too-many-guesses");
+        assert!((1..=60).contains(&answer.header("retry-after").parse::<u64>().unwrap()));
+        for (method, path) in ways {
+            ask(&guesser, method, path, TOKEN).await.refused(429, "too-many-guesses");
+            assert_eq!(ask(&honest, method, path, TOKEN).await.status, 200, "{method} {path}");
+        }
+    }
+    // A session that goes on is not a guess.
+    let signed_in = ask("203.0.113.1", "POST", "/api/session", TOKEN).await;
+    let cookie = signed_in.header("set-cookie").split(';').next().unwrap().to_owned();
+    let mut with_cookie = Request::get("/api/kv").header(header::COOKIE, cookie).body(Body::empty()).unwrap();
+    with_cookie.extensions_mut().insert(syncline_node::server::Peer("192.0.2.0:4000".parse().unwrap()));
+    assert_eq!(world.send(with_cookie).await.status, 200);
+    let text = world.context.registry.render();
+    let counted = text.lines().find_map(|line| line.strip_prefix("syncline_http_credentials_refused_total "));
+    assert!(counted.unwrap().parse::<u64>().unwrap() > 90, "{counted:?}");
 }

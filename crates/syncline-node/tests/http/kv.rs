@@ -65,11 +65,11 @@ async fn vw_02_a_heartbeat_is_a_key_that_can_be_read_and_not_written() {
     assert!((59_000..=60_000).contains(&ttl_ms), "{ttl_ms}");
     let listed = world.get("/api/kv?prefix=viewer:&limit=1").await.value();
     assert_eq!(listed["entries"][0]["key"], "viewer:abc");
-    world.json("PUT", "/api/kv/viewer:x", "{\"value\":\"1\"}").await.refused(403, "read-only");
-    world.json("DELETE", "/api/kv/viewer:abc", "").await.refused(403, "read-only");
+    world.json("PUT", "/api/kv/viewer:x", "{\"value\":\"1\"}").await.refused(403, "reserved-key");
+    world.json("DELETE", "/api/kv/viewer:abc", "").await.refused(403, "reserved-key");
     world.json("POST", "/api/viewer", "{\"sessionId\":\"abc\",\"bye\":true}").await;
     world.get("/api/kv/viewer:abc").await.refused(404, "not-found");
-    assert_eq!(world.get("/api/kv?prefix=viewer:").await.value(), json!({ "entries": [] }));
+    assert_eq!(world.get("/api/kv?prefix=viewer:").await.value(), json!({ "entries": [], "next": null }));
 }
 
 #[tokio::test]
@@ -83,6 +83,45 @@ async fn vw_07_the_lock_of_a_minute_is_a_key_that_can_be_read_and_not_written() 
     assert!((1..=15_000).contains(&read["ttl_ms"].as_u64().unwrap()), "{read}");
     assert_eq!(world.get("/api/kv?prefix=genlock:2025").await.value()["entries"][0]["key"], name);
     world.get("/api/kv/genlock:2025").await.refused(404, "not-found");
-    world.json("PUT", &format!("/api/kv/{name}"), "{\"value\":\"1\"}").await.refused(403, "read-only");
-    world.json("DELETE", &format!("/api/kv/{name}"), "").await.refused(403, "read-only");
+    world.json("PUT", &format!("/api/kv/{name}"), "{\"value\":\"1\"}").await.refused(403, "reserved-key");
+    world.json("DELETE", &format!("/api/kv/{name}"), "").await.refused(403, "reserved-key");
+}
+
+/// The kv over HTTP used to guard two of the node's own prefixes: a forged report of viewers made a paid job run with nobody
+/// there, and a thousand that made no sense filled the log.
+#[tokio::test]
+async fn vw_03_keys_that_nodes_write_for_themselves_can_be_read_and_not_changed() {
+    let file = "token = \"a-token-long-enough-for-anybody\"\n";
+    let world = World::new(file).await;
+    let send = async |method: &str, path: &str, body: &str| {
+        let mut request = crate::world::request(method, path, body);
+        request
+            .headers_mut()
+            .insert("authorization", "Bearer a-token-long-enough-for-anybody".parse().unwrap());
+        world.send(request).await
+    };
+    // Everything that makes a node write to the kv: a viewer, a picture, a browser that signs in and out.
+    world.json("POST", "/api/viewer", "{\"sessionId\":\"s\"}").await;
+    let bucket: syncline_core::schedule::Bucket = "2025-11-11T12:00".parse().unwrap();
+    world.context.gallery.add(syncline_node::gallery::Scene::of(bucket, 1), bucket).await.unwrap();
+    let signed_in = send("POST", "/api/session", "{\"token\":\"a-token-long-enough-for-anybody\"}").await;
+    let cookie = signed_in.header("set-cookie").split(';').next().unwrap().to_owned();
+    let sign_out = http::Request::delete("/api/session").header("cookie", cookie);
+    world.send(sign_out.body(axum::body::Body::empty()).unwrap()).await;
+    let mut written: Vec<String> =
+        world.context.kv.list("", 1_000).await.unwrap().into_iter().map(|entry| entry.key.into()).collect();
+    assert!(written.len() >= 6, "{written:?}");
+    let others = ["viewer:x", "viewers:evil", "genlock:2025-11-11T12:00:picture", "job-input:picture"];
+    written.extend(others.map(str::to_owned));
+    written.extend(["picture:0", "picture-file:x.svg", "last_snapshot"].map(str::to_owned));
+    written.extend(["node-ready:x", "node-session:secret"].map(str::to_owned));
+    for key in &written {
+        let path = format!("/api/kv/{}", key.replace('/', "%2F"));
+        send("PUT", &path, "{\"value\":\"1\"}").await.refused(403, "reserved-key");
+        send("DELETE", &path, "").await.refused(403, "reserved-key");
+    }
+    send("GET", "/api/kv/node-session:secret", "").await.refused(403, "reserved-key");
+    let listed = send("GET", "/api/kv", "").await;
+    assert!(listed.text().contains("picture:") && !listed.text().contains("node-session"), "{listed:?}");
+    assert_eq!(send("PUT", "/api/kv/session:7", "{\"value\":\"1\"}").await.status, 200);
 }

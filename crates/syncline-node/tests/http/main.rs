@@ -3,12 +3,14 @@
 
 mod auth;
 mod door;
+mod effects;
 mod entities;
 mod events;
 mod form;
 mod guard;
 mod ingest;
 mod kv;
+mod listings;
 mod locks;
 mod pages;
 mod queues;

@@ -399,3 +399,20 @@ async fn ss_09_who_listens_hears_of_a_recording_once() {
     }
     assert_eq!(told, [json!({ "callLogId": CALL, "recordingId": RECORDING, "length": 4 })]);
 }
+
+/// An upload that brought a byte every few seconds held one of the 32 places for an hour: 33 of them, and nobody could send.
+#[tokio::test]
+async fn ss_27_an_upload_that_only_trickles_is_ended_and_leaves_nothing() {
+    let place = Place::new("").await;
+    tokio::time::pause();
+    let whole = recording(CALL, RECORDING, &[7; 100_000], "{}");
+    let pieces: Vec<Bytes> = whole.chunks(500).map(Bytes::copy_from_slice).collect();
+    let trickle = stream::iter(pieces).then(|piece| async {
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        Ok::<_, std::io::Error>(piece)
+    });
+    place.world.send(upload(Body::from_stream(trickle))).await.refused(408, "timeout");
+    tokio::time::resume();
+    assert_eq!(place.names(), Vec::<String>::new());
+    assert_eq!(place.send(b"RIFF").await.status, 200);
+}

@@ -50,17 +50,21 @@ async fn st_23_what_one_device_sends_another_gets_digit_by_digit() {
         "{{\"after\":0,\"epoch\":{},\"changes\":[{{\"id\":\"a\",\"added\":\"{added}\",\"value\":{{\"sync\":\"{added}\",\"n\":1.10e2,\"t\":\"é\"}}}}]}}",
         first["epoch"]
     );
+    assert_eq!(first["epoch"], "new", "nothing is there yet");
     let taken = world.json("POST", LIST, &body).await.value();
-    assert_eq!((&taken["from"], &taken["cursor"], &taken["epoch"]), (&json!(0), &json!(1), &first["epoch"]));
-    let again = world.json("POST", LIST, &body).await.value();
+    assert_eq!((&taken["from"], &taken["cursor"]), (&json!(0), &json!(1)));
+    let epoch = taken["epoch"].as_str().unwrap();
+    assert_ne!(epoch, "new", "the first change gives the space its log");
+    world.json("POST", LIST, &body).await.refused(409, "reload");
+    let again = world.json("POST", LIST, &body.replace("\"new\"", &format!("{epoch:?}"))).await.value();
     assert_eq!((&again["from"], &again["cursor"]), (&json!(1), &json!(1)), "sent again it is no news");
-    let page = world.get(&format!("{LIST}?after=0&epoch={}", first["epoch"].as_str().unwrap())).await;
+    let page = world.get(&format!("{LIST}?after=0&epoch={epoch}")).await;
     assert_eq!(page.header("content-type"), "application/json");
     assert!(page.text().contains("\"n\":1.10e2,\"t\":\"é\""), "{}", page.text());
     assert_eq!(page.value()["unknown"], json!(false));
     let text = world.context.registry.render();
     for series in
-        ["syncline_state_changes_total 2", "syncline_state_news_total 1", "syncline_state_pulls_total 2"]
+        ["syncline_state_changes_total 3", "syncline_state_news_total 1", "syncline_state_pulls_total 2"]
     {
         assert!(text.contains(series), "{series} in {text}");
     }
@@ -137,4 +141,35 @@ async fn st_23_a_token_is_needed_where_there_is_one() {
     let world = World::new("token = \"a-token-long-enough-for-anybody\"\n").await;
     world.get(LIST).await.refused(401, "unauthorized");
     world.json("POST", LIST, "{}").await.refused(401, "unauthorized");
+}
+
+/// Asking for a space used to make it, so that any page in the world could use up all ten thousand of them with pictures,
+/// and nobody could remove one.
+#[tokio::test]
+async fn st_23_spaces_are_made_by_changes_listed_and_removed() {
+    let world = World::new("").await;
+    for number in 0..50 {
+        world.get(&format!("/api/state/space{number}")).await;
+        world.get(&format!("/api/events?space=space{number}&topics=none")).await;
+    }
+    assert_eq!(world.get("/api/state").await.value(), json!({ "spaces": [], "next": null }));
+    for space in ["a", "b", "c"] {
+        let body = json!({ "after": 0, "epoch": "new", "changes": [put("x", json!({ "n": 1 }), 0)] });
+        assert_eq!(world.json("POST", &format!("/api/state/{space}"), &body.to_string()).await.status, 200);
+    }
+    let empty = json!({ "after": 0, "epoch": "new", "changes": [] });
+    assert_eq!(world.json("POST", "/api/state/d", &empty.to_string()).await.value()["epoch"], "new");
+    let page = world.get("/api/state?limit=2").await.value();
+    assert_eq!((page["spaces"][0]["space"].as_str(), page["next"].as_str()), (Some("a"), Some("b")));
+    assert_eq!(page["spaces"][0]["entities"], 1);
+    assert!(page["spaces"][0]["bytes"].as_u64().unwrap() > 0, "{page}");
+    let rest = world.get("/api/state?limit=2&after=b").await.value();
+    assert_eq!(rest["spaces"].as_array().unwrap().len(), 1, "{rest}");
+    assert_eq!((rest["spaces"][0]["space"].as_str(), &rest["next"]), (Some("c"), &Value::Null));
+    let removed = world.json("DELETE", "/api/state/a", "").await.value();
+    assert_eq!(removed, json!({ "space": "a", "deleted": true }));
+    assert_eq!(world.json("DELETE", "/api/state/a", "").await.value()["deleted"], false);
+    assert_eq!(world.get("/api/state/a").await.value()["epoch"], "new");
+    world.get("/api/state?limit=0").await.refused(400, "invalid-limit");
+    world.get("/api/state?after=%00").await.refused(400, "invalid-query");
 }

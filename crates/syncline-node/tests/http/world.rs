@@ -38,8 +38,20 @@ impl World {
 
     /// The same on a database of its own.
     pub(crate) async fn on(url: &str, file: &str, app: impl FnOnce(&Arc<Context>) -> Router) -> World {
+        World::put_together(file, Store::open(url).await.unwrap(), app).await
+    }
+
+    /// A node on a store of the test's own, with nothing at work but its answers.
+    pub(crate) async fn quiet(file: &str, store: Store) -> World {
         let config = config(file);
-        let store = Store::open(url).await.unwrap();
+        let address = config.listen;
+        let context = Context::new(config, store, address);
+        context.entities.prepare().await.unwrap();
+        World { app: api::app(&context), context, _workers: CancellationToken::new().drop_guard() }
+    }
+
+    async fn put_together(file: &str, store: Store, app: impl FnOnce(&Arc<Context>) -> Router) -> World {
+        let config = config(file);
         let address = config.listen;
         let context = Context::new(config, store, address);
         let halt = CancellationToken::new();

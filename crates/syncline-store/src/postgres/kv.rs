@@ -11,7 +11,7 @@ use syncline_core::kv::Key;
 
 use super::{Engine, Session, now_ms};
 use crate::Error;
-use crate::kv::{self, Entry, GARBAGE_TOLERATED, Kv, Range, Sweeper};
+use crate::kv::{self, Asked, Entry, GARBAGE_TOLERATED, Kv, LIST_BYTES_MAX, Page, Range, Sweeper};
 
 const PUT: &str = concat!(
     "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, ",
@@ -35,18 +35,24 @@ const GET: &str = concat!(
 );
 const DELETE: &str =
     concat!("DELETE FROM kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > ", now_ms!());
-/// The live rows beside a count of expired ones that reads no more of them than it may report. A sub-select
-/// without a table is evaluated once per statement, which also lets the index be used.
+/// from, to, limit, most bytes, whether values are wanted. A row comes while those before it have fewer bytes than are
+/// wanted; lengths are known without reading the values. A sub-select without a table is evaluated once per statement, which
+/// also lets the index be used.
 const LIST: &str = concat!(
-    "SELECT garbage.rows, live.key, live.value, live.ttl_left_ms FROM \
-     (SELECT count(*) AS rows FROM (SELECT 1 FROM kv WHERE expires_at <= (SELECT ",
-    now_ms!(),
-    ") LIMIT $4) AS expired) AS garbage LEFT JOIN \
+    "SELECT key, value, ttl_left_ms FROM (SELECT key, CASE WHEN $5 THEN value ELSE '' END AS value, ttl_left_ms, \
+     sum(octet_length(key) + CASE WHEN $5 THEN octet_length(value) ELSE 0 END) OVER \
+     (ORDER BY key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM \
      (SELECT key, value, expires_at - (SELECT ",
     now_ms!(),
     ") AS ttl_left_ms FROM kv WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > (SELECT ",
     now_ms!(),
-    ")) ORDER BY key LIMIT $3) AS live ON true ORDER BY live.key"
+    ")) ORDER BY key LIMIT $3) AS live) AS weighed WHERE coalesce(before, 0) < $4 ORDER BY key"
+);
+/// limit: how many are expired, as far as that is worth knowing.
+const GARBAGE: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1 FROM kv WHERE expires_at <= (SELECT ",
+    now_ms!(),
+    ") LIMIT $1) AS expired"
 );
 /// Rows that others are changing at this moment are left to them: they are being renewed or removed.
 const SWEEP: &str = concat!(
@@ -112,17 +118,17 @@ impl Kv for PostgresKv {
         Ok(lived.is_some_and(|(lived,)| lived))
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error> {
-        let range = Range::of_prefix(prefix, limit)?;
+    async fn page(&self, asked: Asked<'_>) -> Result<Page, Error> {
+        let range = Range::of(asked)?;
         let list = self.engine.query(LIST).bind(range.from).bind(range.to).bind(range.limit);
         let mut session = self.engine.statement().await?;
-        let rows = session.all(list.bind(GARBAGE_TOLERATED + 1)).await?;
+        let rows = session.all(list.bind(LIST_BYTES_MAX as i64).bind(asked.values)).await?;
+        let garbage: i64 = session.value(self.engine.query(GARBAGE).bind(GARBAGE_TOLERATED + 1)).await?;
         session.commit().await?;
-        let (entries, garbage) = kv::listed(rows)?;
         if garbage > GARBAGE_TOLERATED {
             self.sweeper.start(self.clone());
         }
-        Ok(entries)
+        kv::paged(rows, asked.limit)
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -152,20 +158,18 @@ mod tests {
              FROM generate_series(1, 20000) AS n; ANALYZE kv";
         sqlx::raw_sql(fill).execute(&mut connection).await.unwrap();
 
-        let explain = AssertSqlSafe(format!("EXPLAIN {LIST}"));
-        let range = Range::of_prefix("viewer:", 1).unwrap();
-        let plan: Vec<(String,)> = sqlx::query_as(explain)
-            .bind(range.from)
-            .bind(range.to)
-            .bind(range.limit)
-            .bind(GARBAGE_TOLERATED + 1)
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
-        let plan = plan.into_iter().map(|(line,)| line).collect::<Vec<_>>().join("\n");
-        assert!(plan.contains("Index Scan using kv_pkey"), "{plan}");
-        assert!(plan.contains("kv_expires_at"), "{plan}");
-        assert!(!plan.contains("Seq Scan"), "{plan}");
+        let explained = |sql| sqlx::query_as(AssertSqlSafe(format!("EXPLAIN {sql}")));
+        let asked = Asked { prefix: "viewer:", after: None, limit: 1, values: true };
+        let range = Range::of(asked).unwrap();
+        let list = explained(LIST).bind(range.from).bind(range.to).bind(range.limit);
+        let list = list.bind(LIST_BYTES_MAX as i64).bind(true).fetch_all(&mut connection).await.unwrap();
+        let garbage = explained(GARBAGE).bind(GARBAGE_TOLERATED + 1);
+        let garbage = garbage.fetch_all(&mut connection).await.unwrap();
+        let text = |plan: Vec<(String,)>| plan.into_iter().map(|(line,)| line).collect::<Vec<_>>().join("\n");
+        let (list, garbage) = (text(list), text(garbage));
+        assert!(list.contains("Index Scan using kv_pkey"), "{list}");
+        assert!(garbage.contains("kv_expires_at"), "{garbage}");
+        assert!(!list.contains("Seq Scan") && !garbage.contains("Seq Scan"), "{list}\n{garbage}");
 
         for text in ["b:a", "b:B", "b:_", "b:-a", "b:é", "b:z"] {
             kv.put(&Key::new(text).unwrap(), "", None).await.unwrap();

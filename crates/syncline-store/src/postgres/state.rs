@@ -18,7 +18,9 @@ use super::listen::Listener;
 use super::{Engine, Session};
 use crate::Error;
 use crate::state::ledger::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
-use crate::state::{self, Asked, Batch, Moved, Page, Pushed, SPACES_MAX, States, Voice, sql};
+use crate::state::{
+    self, Asked, Batch, Listed, Moved, Page, Pushed, ROOM_STEP, SPACES_MAX, States, Voice, sql,
+};
 
 const LOCK: &str = "SELECT epoch, last, forgotten, floor, floor_number, entities, bytes FROM state_spaces \
      WHERE name = $1 FOR UPDATE";
@@ -62,7 +64,8 @@ pub(crate) struct PostgresStates {
 impl States for PostgresStates {
     async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error> {
         let mut session = self.engine.transaction().await?;
-        let header = self.open(&mut session, space).await?;
+        let read = self.engine.query(sql::SPACE).bind(space.as_str().to_owned());
+        let header = session.first::<Row>(read).await?.map_or_else(Header::none, Header::read);
         let start = header.start(asked);
         let after = if let Start::After(after) = start { after } else { 0 };
         let from = i64::try_from(after).unwrap_or(i64::MAX);
@@ -89,11 +92,11 @@ impl States for PostgresStates {
         let mut session = self.engine.transaction().await?;
         let row: Option<Row> = session.first(self.engine.query(LOCK).bind(name.to_owned())).await?;
         let asked = Asked { after: batch.after, epoch: Some(batch.epoch), paging: false };
-        let known = row.map(Header::read).filter(|header| matches!(header.start(&asked), Start::After(_)));
-        let Some(mut header) = known else {
+        let mut header = row.map_or_else(Header::none, Header::read);
+        if !matches!(header.start(&asked), Start::After(_)) {
             session.rollback().await?;
             return Ok(Pushed::Reload);
-        };
+        }
         let now = self.now(&mut session).await?;
         let ahead = ledger::cut_back(&mut batch.changes, now);
         let from = header.last.unsigned_abs();
@@ -103,13 +106,26 @@ impl States for PostgresStates {
             session.execute(reset).await?;
             (header.entities, header.bytes) = self.measure(&mut session, name, &header).await?;
         }
-        let known = self.known(&mut session, name, &batch.changes).await?;
+        let mut known = self.known(&mut session, name, &batch.changes).await?;
+        if !reset && header.is_short_of_room(&known, &batch.changes) {
+            self.make_room(&mut session, name, &mut header, batch.changes.len()).await?;
+            if !matches!(header.start(&asked), Start::After(_)) {
+                session.commit().await?;
+                return Ok(Pushed::Reload);
+            }
+            known = self.known(&mut session, name, &batch.changes).await?;
+        }
         let Some(Merged { written, lost }) = header.merge(known, &batch.changes, batch.after) else {
             session.rollback().await?;
             return Ok(Pushed::Full);
         };
         let cursor = header.last.unsigned_abs();
         if cursor > from {
+            if header.is_new() && !self.open(&mut session, name, &mut header).await? {
+                // Somebody else was first, and this device has to ask what came of it.
+                session.rollback().await?;
+                return Ok(Pushed::Reload);
+            }
             self.write(&mut session, name, written).await?;
             self.keep(&mut session, name, &header).await?;
             let notice = format!("{}{cursor} {name}", self.shared().teller);
@@ -119,7 +135,7 @@ impl States for PostgresStates {
         if cursor > from {
             self.shared().voice.tell(name, cursor);
         }
-        Ok(Pushed::Taken { from, cursor, ahead, lost, now })
+        Ok(Pushed::Taken { epoch: header.epoch, from, cursor, ahead, lost, now })
     }
 
     async fn number(&self, space: &Space) -> Result<u64, Error> {
@@ -130,7 +146,26 @@ impl States for PostgresStates {
         Ok(number.map_or(0, |(number,)| number.unsigned_abs()))
     }
 
+    async fn list(&self, after: &str, limit: usize) -> Result<Vec<Listed>, Error> {
+        let list = self.engine.query(sql::LIST).bind(after.to_owned()).bind(state::check_list(limit)?);
+        let mut session = self.engine.statement().await?;
+        let rows: Vec<(String, i64, i64, i64)> = session.all(list).await?;
+        session.commit().await?;
+        Ok(rows.into_iter().map(ledger::listed).collect())
+    }
+
+    async fn remove(&self, space: &Space) -> Result<bool, Error> {
+        let mut session = self.engine.statement().await?;
+        let remove = self.engine.query(sql::REMOVE).bind(space.as_str().to_owned());
+        let removed = session.execute(remove).await?;
+        session.commit().await?;
+        Ok(removed > 0)
+    }
+
     async fn forget(&self, limit: usize) -> Result<u64, Error> {
+        let mut session = self.engine.statement().await?;
+        session.execute(self.engine.query(sql::FORGET_UNUSED)).await?;
+        session.commit().await?;
         let mut left = state::check_forget(limit)?;
         let mut forgotten = 0;
         while left > 0 {
@@ -165,22 +200,29 @@ impl PostgresStates {
         Ok(Timestamp::from_ms(self.engine.now_ms(session).await?.unsigned_abs()))
     }
 
-    /// The space's row; made if there is none.
-    async fn open(&self, session: &mut Session, space: &Space) -> Result<Header, Error> {
-        let read = || self.engine.query(sql::SPACE).bind(space.as_str().to_owned());
-        if let Some(row) = session.first::<Row>(read()).await? {
-            return Ok(Header::read(row));
-        }
+    /// Gives a space its row and its epoch; `false` if somebody else was first.
+    async fn open(&self, session: &mut Session, name: &str, header: &mut Header) -> Result<bool, Error> {
         let spaces: i64 = session.value(self.engine.query(sql::COUNT_SPACES)).await?;
         if spaces >= SPACES_MAX {
             return Err(state::too_many_spaces());
         }
-        let epoch = format!("{:016x}", rand::random::<u64>());
-        let open = self.engine.query(sql::OPEN).bind(space.as_str().to_owned()).bind(epoch);
-        session.execute(open.bind(Stamp::ZERO.text())).await?;
-        // Somebody else may have been first.
-        let row: Option<Row> = session.first(read()).await?;
-        row.map(Header::read).ok_or_else(state::too_many_spaces)
+        header.epoch = ledger::fresh_epoch();
+        let open = self.engine.query(sql::OPEN).bind(name.to_owned()).bind(header.epoch.clone());
+        Ok(session.execute(open.bind(Stamp::ZERO.text())).await? > 0)
+    }
+
+    /// Forgets the oldest removals of a space, so that a batch of this size may fit.
+    async fn make_room(
+        &self,
+        session: &mut Session,
+        name: &str,
+        header: &mut Header,
+        batch: usize,
+    ) -> Result<(), Error> {
+        let wanted = i64::try_from(batch).unwrap_or(i64::MAX).max(ROOM_STEP);
+        let oldest = self.engine.query(sql::OLDEST_REMOVED).bind(name.to_owned()).bind(wanted);
+        let oldest: Vec<(i64,)> = session.all(oldest).await?;
+        if oldest.is_empty() { Ok(()) } else { self.forget_all(session, name, header, oldest).await }
     }
 
     async fn known(
@@ -241,18 +283,28 @@ impl PostgresStates {
         let row: Option<Row> = session.first(self.engine.query(LOCK).bind(space.clone())).await?;
         let removed = self.engine.query(sql::REMOVED).bind(space.clone()).bind(horizon).bind(limit);
         let removed: Vec<(i64,)> = session.all(removed).await?;
-        let numbers: Vec<i64> = removed.into_iter().map(|(number,)| number).collect();
         if let Some(mut header) = row.map(Header::read) {
-            let count = numbers.len();
-            header.forgotten = numbers.iter().copied().max().unwrap_or(0).max(header.forgotten);
-            session.execute(self.engine.query(FORGET_ALL).bind(space.clone()).bind(numbers)).await?;
-            (header.entities, header.bytes) = self.measure(&mut session, &space, &header).await?;
-            self.keep(&mut session, &space, &header).await?;
+            let count = removed.len();
+            self.forget_all(&mut session, &space, &mut header, removed).await?;
             session.commit().await?;
             return Ok(i64::try_from(count).unwrap_or(i64::MAX));
         }
         session.commit().await?;
         Ok(0)
+    }
+
+    async fn forget_all(
+        &self,
+        session: &mut Session,
+        space: &str,
+        header: &mut Header,
+        removed: Vec<(i64,)>,
+    ) -> Result<(), Error> {
+        let numbers: Vec<i64> = removed.into_iter().map(|(number,)| number).collect();
+        header.forgotten = numbers.iter().copied().max().unwrap_or(0).max(header.forgotten);
+        session.execute(self.engine.query(FORGET_ALL).bind(space.to_owned()).bind(numbers)).await?;
+        (header.entities, header.bytes) = self.measure(session, space, header).await?;
+        self.keep(session, space, header).await
     }
 }
 

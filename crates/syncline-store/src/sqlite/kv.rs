@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::TryStreamExt as _;
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::kv::Key;
 
 use super::Engine;
 use crate::Error;
-use crate::kv::{self, Entry, GARBAGE_TOLERATED, Kv, Range, Sweeper};
+use crate::kv::{self, Asked, Entry, GARBAGE_TOLERATED, Kv, LIST_BYTES_MAX, ListRow, Page, Range, Sweeper};
 
 const PUT: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $3) \
      ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
@@ -18,12 +19,11 @@ const PUT_NEW: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $
 const GET: &str = "SELECT key, value, expires_at - $2 FROM kv \
      WHERE key = $1 AND (expires_at IS NULL OR expires_at > $2)";
 const DELETE: &str = "DELETE FROM kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > $2";
-/// The live rows beside a count of expired ones that reads no more of them than it may report.
-const LIST: &str = "SELECT garbage.rows, live.key, live.value, live.ttl_left_ms FROM \
-     (SELECT count(*) AS rows FROM (SELECT 1 FROM kv WHERE expires_at <= $5 LIMIT $4)) AS garbage LEFT JOIN \
-     (SELECT key, value, expires_at - $5 AS ttl_left_ms FROM kv \
-     WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > $5) ORDER BY key LIMIT $3) AS live \
-     ON true ORDER BY live.key";
+/// from, to, limit, now, whether values are wanted.
+const LIST: &str = "SELECT key, CASE WHEN $5 THEN value ELSE '' END, expires_at - $4 FROM kv \
+     WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > $4) ORDER BY key LIMIT $3";
+/// now, limit: how many are expired, as far as that is worth knowing.
+const GARBAGE: &str = "SELECT count(*) FROM (SELECT 1 FROM kv WHERE expires_at <= $1 LIMIT $2)";
 const SWEEP: &str = "DELETE FROM kv WHERE rowid IN \
      (SELECT rowid FROM kv WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
 
@@ -56,6 +56,27 @@ async fn put_new(
         .execute(connection)
         .await?;
     Ok(done.rows_affected() > 0)
+}
+
+/// The rows of a page, read one by one and no further than they fit, and how much garbage there is.
+async fn read_page(
+    connection: &mut SqliteConnection,
+    range: Range,
+    now_ms: i64,
+    values: bool,
+) -> sqlx::Result<(Vec<ListRow>, i64)> {
+    let garbage = sqlx::query_scalar(GARBAGE).bind(now_ms).bind(GARBAGE_TOLERATED + 1);
+    let garbage = garbage.fetch_one(&mut *connection).await?;
+    let list = sqlx::query_as::<_, ListRow>(LIST).bind(range.from).bind(range.to).bind(range.limit);
+    let mut reading = list.bind(now_ms).bind(values).fetch(connection);
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while bytes < LIST_BYTES_MAX
+        && let Some(row) = reading.try_next().await?
+    {
+        bytes += row.0.len() + row.1.len();
+        rows.push(row);
+    }
+    Ok((rows, garbage))
 }
 
 #[async_trait]
@@ -98,16 +119,17 @@ impl Kv for SqliteKv {
         Ok(lived.await?.unwrap_or(false))
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Entry>, Error> {
-        let range = Range::of_prefix(prefix, limit)?;
-        let list = sqlx::query_as(LIST).bind(range.from).bind(range.to).bind(range.limit);
-        let list = list.bind(GARBAGE_TOLERATED + 1).bind(self.engine.clock().now_ms());
-        let rows = self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
-        let (entries, garbage) = kv::listed(rows)?;
+    async fn page(&self, asked: Asked<'_>) -> Result<Page, Error> {
+        let (range, now_ms) = (Range::of(asked)?, self.engine.clock().now_ms());
+        let values = asked.values;
+        let (rows, garbage) = self
+            .engine
+            .read(move |connection| Box::pin(read_page(connection, range, now_ms, values)))
+            .await?;
         if garbage > GARBAGE_TOLERATED {
             self.sweeper.start(self.clone());
         }
-        Ok(entries)
+        kv::paged(rows, asked.limit)
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -212,9 +234,12 @@ mod tests {
         };
         let list = plan(LIST).await;
         assert!(list.contains("SEARCH kv USING INDEX sqlite_autoindex_kv_1 (key>? AND key<?)"), "{list}");
-        assert!(list.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{list}");
+        let garbage = plan(GARBAGE).await;
+        assert!(garbage.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{garbage}");
         let sweep = plan(SWEEP).await;
         assert!(sweep.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{sweep}");
-        assert!(!list.contains("SCAN kv") && !sweep.contains("SCAN kv"), "{list}\n{sweep}");
+        for plan in [list, garbage, sweep] {
+            assert!(!plan.contains("SCAN kv") && !plan.contains("TEMP B-TREE"), "{plan}");
+        }
     }
 }

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use syncline_core::state::{Change, Space, Stamp, Start};
+use syncline_core::state::{Change, Kept, Space, Stamp, Start};
 use syncline_core::time::Timestamp;
 use tokio::sync::broadcast;
 
 use super::Engine;
 use crate::Error;
 use crate::state::ledger::{self, EntityRow, Header, Merged, Row, Written};
-use crate::state::{self, Asked, Batch, Moved, Page, Pushed, SPACES_MAX, States, sql};
+use crate::state::{self, Asked, Batch, Listed, Moved, Page, Pushed, ROOM_STEP, SPACES_MAX, States, sql};
 
 /// space, id.
 const KNOWN: &str = "SELECT id, stamp, live, value, number FROM state_entities WHERE space = $1 AND id = $2";
@@ -30,16 +30,14 @@ pub(crate) struct SqliteStates {
 enum Outcome {
     Pushed(Pushed),
     NoRoom,
+    TooManySpaces,
     Damaged(Error),
 }
 
 #[async_trait]
 impl States for SqliteStates {
     async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error> {
-        let header = match self.header(space).await? {
-            Some(header) => header,
-            None => self.open(space).await?,
-        };
+        let header = self.header(space).await?.unwrap_or_else(Header::none);
         let start = header.start(asked);
         let after = if let Start::After(after) = start { after } else { 0 };
         let from = i64::try_from(after).unwrap_or(i64::MAX);
@@ -69,14 +67,15 @@ impl States for SqliteStates {
             self.engine.write(move |connection| Box::pin(push(connection, name, batch, ahead, now)));
         match outcome.await? {
             Outcome::Pushed(pushed) => {
-                if let Pushed::Taken { from, cursor, .. } = pushed
+                if let Pushed::Taken { from, cursor, .. } = &pushed
                     && cursor > from
                 {
-                    self.engine.voice().tell(space.as_str(), cursor);
+                    self.engine.voice().tell(space.as_str(), *cursor);
                 }
                 Ok(pushed)
             }
             Outcome::NoRoom => Ok(Pushed::Full),
+            Outcome::TooManySpaces => Err(state::too_many_spaces()),
             Outcome::Damaged(error) => Err(error),
         }
     }
@@ -88,7 +87,22 @@ impl States for SqliteStates {
         Ok(number.unwrap_or(0).unsigned_abs())
     }
 
+    async fn list(&self, after: &str, limit: usize) -> Result<Vec<Listed>, Error> {
+        let list = sqlx::query_as(sql::LIST).bind(after.to_owned()).bind(state::check_list(limit)?);
+        let rows: Vec<(String, i64, i64, i64)> =
+            self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
+        Ok(rows.into_iter().map(ledger::listed).collect())
+    }
+
+    async fn remove(&self, space: &Space) -> Result<bool, Error> {
+        let remove = sqlx::query(sql::REMOVE).bind(space.as_str().to_owned());
+        let removed = self.engine.write(|connection| Box::pin(remove.execute(connection))).await?;
+        Ok(removed.rows_affected() > 0)
+    }
+
     async fn forget(&self, limit: usize) -> Result<u64, Error> {
+        let unused = sqlx::query(sql::FORGET_UNUSED);
+        self.engine.write(|connection| Box::pin(unused.execute(connection))).await?;
         let (mut left, horizon) = (state::check_forget(limit)?, ledger::horizon(self.now()));
         let mut forgotten = 0;
         while left > 0 {
@@ -123,22 +137,6 @@ impl SqliteStates {
             self.engine.read(|connection| Box::pin(space.fetch_optional(connection))).await?;
         Ok(row.map(Header::read))
     }
-
-    async fn open(&self, space: &Space) -> Result<Header, Error> {
-        let (name, epoch) = (space.as_str().to_owned(), format!("{:016x}", rand::random::<u64>()));
-        let opened = self.engine.write(move |connection| {
-            Box::pin(async move {
-                let spaces: i64 = sqlx::query_scalar(sql::COUNT_SPACES).fetch_one(&mut *connection).await?;
-                if spaces < SPACES_MAX {
-                    let open = sqlx::query(sql::OPEN).bind(name).bind(epoch).bind(Stamp::ZERO.text());
-                    open.execute(connection).await?;
-                }
-                Ok(())
-            })
-        });
-        opened.await?;
-        self.header(space).await?.ok_or_else(state::too_many_spaces)
-    }
 }
 
 async fn push(
@@ -148,31 +146,41 @@ async fn push(
     ahead: u64,
     now: Timestamp,
 ) -> sqlx::Result<Outcome> {
-    let row: Option<Row> = sqlx::query_as(sql::SPACE).bind(&name).fetch_optional(&mut *connection).await?;
     let asked = Asked { after: batch.after, epoch: Some(batch.epoch), paging: false };
-    let Some(mut header) =
-        row.map(Header::read).filter(|header| matches!(header.start(&asked), Start::After(_)))
-    else {
+    let row: Option<Row> = sqlx::query_as(sql::SPACE).bind(&name).fetch_optional(&mut *connection).await?;
+    let mut header = row.map_or_else(Header::none, Header::read);
+    if !matches!(header.start(&asked), Start::After(_)) {
         return Ok(Outcome::Pushed(Pushed::Reload));
-    };
+    }
     let from = header.last;
     let reset = header.reset(&batch.changes);
     if reset {
         (header.entities, header.bytes) = measure(connection, &name, &header).await?;
     }
-    let mut known = HashMap::new();
-    for change in &batch.changes {
-        let row =
-            sqlx::query_as(KNOWN).bind(&name).bind(change.id()).fetch_optional(&mut *connection).await?;
-        match row.map(ledger::numbered).transpose() {
-            Ok(row) => known.extend(row),
-            Err(damaged) => return Ok(Outcome::Damaged(damaged)),
+    let mut known = match known_of(connection, &name, &batch.changes).await? {
+        Ok(known) => known,
+        Err(damaged) => return Ok(Outcome::Damaged(damaged)),
+    };
+    if !reset && header.is_short_of_room(&known, &batch.changes) {
+        make_room(connection, &name, &mut header, batch.changes.len()).await?;
+        if !matches!(header.start(&asked), Start::After(_)) {
+            return Ok(Outcome::Pushed(Pushed::Reload));
         }
+        known = match known_of(connection, &name, &batch.changes).await? {
+            Ok(known) => known,
+            Err(damaged) => return Ok(Outcome::Damaged(damaged)),
+        };
     }
-    // Nothing has been written yet.
+    // Nothing of it has been written yet.
     let Some(Merged { written, lost }) = header.merge(known, &batch.changes, batch.after) else {
         return Ok(Outcome::NoRoom);
     };
+    if header.last == from {
+        return Ok(Outcome::Pushed(taken(&header, from, ahead, lost, now)));
+    }
+    if header.is_new() && !open(connection, &name, &mut header).await? {
+        return Ok(Outcome::TooManySpaces);
+    }
     if reset {
         sqlx::query(sql::RESET).bind(&name).bind(header.floor.text()).execute(&mut *connection).await?;
     }
@@ -181,8 +189,54 @@ async fn push(
         write.bind(bytes).bind(number).execute(&mut *connection).await?;
     }
     keep(connection, name, &header).await?;
+    Ok(Outcome::Pushed(taken(&header, from, ahead, lost, now)))
+}
+
+/// What is known of the entities of a batch, by id with their numbers.
+async fn known_of(
+    connection: &mut SqliteConnection,
+    name: &str,
+    changes: &[Change],
+) -> sqlx::Result<Result<HashMap<String, (Kept, i64)>, Error>> {
+    let mut known = HashMap::new();
+    for change in changes {
+        let row = sqlx::query_as(KNOWN).bind(name).bind(change.id()).fetch_optional(&mut *connection).await?;
+        match row.map(ledger::numbered).transpose() {
+            Ok(row) => known.extend(row),
+            Err(damaged) => return Ok(Err(damaged)),
+        }
+    }
+    Ok(Ok(known))
+}
+
+fn taken(header: &Header, from: i64, ahead: u64, lost: bool, now: Timestamp) -> Pushed {
     let (from, cursor) = (from.unsigned_abs(), header.last.unsigned_abs());
-    Ok(Outcome::Pushed(Pushed::Taken { from, cursor, ahead, lost, now }))
+    Pushed::Taken { epoch: header.epoch.clone(), from, cursor, ahead, lost, now }
+}
+
+/// Gives a space its row and its epoch, unless there are too many.
+async fn open(connection: &mut SqliteConnection, name: &str, header: &mut Header) -> sqlx::Result<bool> {
+    let spaces: i64 = sqlx::query_scalar(sql::COUNT_SPACES).fetch_one(&mut *connection).await?;
+    if spaces >= SPACES_MAX {
+        return Ok(false);
+    }
+    header.epoch = ledger::fresh_epoch();
+    let open = sqlx::query(sql::OPEN).bind(name).bind(&header.epoch).bind(Stamp::ZERO.text());
+    open.execute(connection).await?;
+    Ok(true)
+}
+
+/// Forgets the oldest removals of a space, so that a batch of this size may fit.
+async fn make_room(
+    connection: &mut SqliteConnection,
+    name: &str,
+    header: &mut Header,
+    batch: usize,
+) -> sqlx::Result<()> {
+    let wanted = i64::try_from(batch).unwrap_or(i64::MAX).max(ROOM_STEP);
+    let oldest = sqlx::query_scalar(sql::OLDEST_REMOVED).bind(name).bind(wanted);
+    let oldest: Vec<i64> = oldest.fetch_all(&mut *connection).await?;
+    if oldest.is_empty() { Ok(()) } else { forget_all(connection, name, header, &oldest).await }
 }
 
 async fn keep(connection: &mut SqliteConnection, name: String, header: &Header) -> sqlx::Result<()> {
@@ -207,13 +261,21 @@ async fn forget(connection: &mut SqliteConnection, horizon: String, limit: i64) 
     let Some(space) = space else { return Ok(0) };
     let removed = sqlx::query_scalar(sql::REMOVED).bind(&space).bind(horizon).bind(limit);
     let removed: Vec<i64> = removed.fetch_all(&mut *connection).await?;
-    for number in &removed {
-        sqlx::query(sql::FORGET).bind(&space).bind(number).execute(&mut *connection).await?;
-    }
     let row: Row = sqlx::query_as(sql::SPACE).bind(&space).fetch_one(&mut *connection).await?;
-    let mut header = Header::read(row);
-    header.forgotten = removed.iter().copied().max().unwrap_or(0).max(header.forgotten);
-    (header.entities, header.bytes) = measure(connection, &space, &header).await?;
-    keep(connection, space, &header).await?;
+    forget_all(connection, &space, &mut Header::read(row), &removed).await?;
     Ok(i64::try_from(removed.len()).unwrap_or(i64::MAX))
+}
+
+async fn forget_all(
+    connection: &mut SqliteConnection,
+    space: &str,
+    header: &mut Header,
+    removed: &[i64],
+) -> sqlx::Result<()> {
+    for number in removed {
+        sqlx::query(sql::FORGET).bind(space).bind(number).execute(&mut *connection).await?;
+    }
+    header.forgotten = removed.iter().copied().max().unwrap_or(0).max(header.forgotten);
+    (header.entities, header.bytes) = measure(connection, space, header).await?;
+    keep(connection, space.to_owned(), header).await
 }

@@ -6,7 +6,7 @@ use syncline_core::state::names::{DELTA_MAX, HORIZON, PAGE_MAX_BYTES};
 use syncline_core::state::{Change, Entry, Kept, Stamp, Start, Stored};
 use syncline_core::time::Timestamp;
 
-use super::{Asked, SPACE_ENTITIES_MAX, SPACE_MAX_BYTES};
+use super::{Asked, Listed, NEW_EPOCH, SPACE_ENTITIES_MAX, SPACE_MAX_BYTES};
 use crate::Error;
 
 /// A space's row: epoch, last, forgotten, floor, number of the floor, entities, bytes.
@@ -48,6 +48,23 @@ pub(crate) struct Merged {
 }
 
 impl Header {
+    /// A space that is not there.
+    pub(crate) fn none() -> Self {
+        let (epoch, floor) = (NEW_EPOCH.to_owned(), Stamp::ZERO);
+        Self { epoch, last: 0, forgotten: 0, floor, floor_number: 0, entities: 0, bytes: 0 }
+    }
+
+    /// Whether it has no row yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.epoch == NEW_EPOCH
+    }
+
+    /// Whether a batch would be too many entities, as far as removals that give way can help.
+    pub(crate) fn is_short_of_room(&self, known: &HashMap<String, (Kept, i64)>, changes: &[Change]) -> bool {
+        let unknown = changes.iter().filter(|change| !known.contains_key(change.id())).count();
+        self.entities.saturating_add(i64::try_from(unknown).unwrap_or(i64::MAX)) > SPACE_ENTITIES_MAX
+    }
+
     pub(crate) fn read((epoch, last, forgotten, floor, floor_number, entities, bytes): Row) -> Self {
         let floor = Stamp::read(&floor).unwrap_or_default();
         Self { epoch, last, forgotten, floor, floor_number, entities, bytes }
@@ -124,6 +141,17 @@ pub(crate) fn cut(weighed: &[(i64, i64)]) -> (Option<i64>, bool) {
         bytes += weight;
     }
     (rows.checked_sub(1).map(|last| weighed[last].0), rows < weighed.len())
+}
+
+/// What a row says of a space.
+pub(crate) fn listed((name, entities, bytes, last): (String, i64, i64, i64)) -> Listed {
+    let (entities, bytes, number) = (entities.unsigned_abs(), bytes.unsigned_abs(), last.unsigned_abs());
+    Listed { name, entities, bytes, number }
+}
+
+/// The epoch of a new log.
+pub(crate) fn fresh_epoch() -> String {
+    format!("{:016x}", rand::random::<u64>())
 }
 
 /// What a row says to devices.

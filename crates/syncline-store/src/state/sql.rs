@@ -21,6 +21,16 @@ pub(crate) const RESET: &str = "DELETE FROM state_entities WHERE space = $1 AND 
 /// space, floor: rows and bytes above it.
 pub(crate) const MEASURE: &str = "SELECT count(*), CAST(coalesce(sum(bytes), 0) AS bigint) FROM state_entities \
      WHERE space = $1 AND stamp > $2";
+/// after, limit.
+pub(crate) const LIST: &str =
+    "SELECT name, entities, bytes, last FROM state_spaces WHERE name > $1 ORDER BY name LIMIT $2";
+/// name. Its entities go with it.
+pub(crate) const REMOVE: &str = "DELETE FROM state_spaces WHERE name = $1";
+/// Spaces that were made by being asked for, as earlier versions did.
+pub(crate) const FORGET_UNUSED: &str = "DELETE FROM state_spaces WHERE last = 0";
+/// space, limit: the oldest removals.
+pub(crate) const OLDEST_REMOVED: &str = "SELECT number FROM state_entities WHERE space = $1 AND NOT live \
+     ORDER BY number LIMIT $2";
 /// stamp: one of the spaces with removals before it.
 pub(crate) const FORGETFUL: &str = "SELECT space FROM state_entities WHERE NOT live AND stamp < $1 LIMIT 1";
 /// space, stamp, limit.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use syncline_core::kv::{Invalid, KEY_MAX_BYTES, LIST_MAX, VALUE_MAX_BYTES};
 use syncline_store::Error;
-use syncline_store::kv::{GARBAGE_TOLERATED, SWEEP_MAX, TTL_MAX};
+use syncline_store::kv::{Asked, GARBAGE_TOLERATED, LIST_BYTES_MAX, SWEEP_MAX, TTL_MAX};
 
 use super::fixture::{Fixture, key, until};
 
@@ -250,4 +250,45 @@ pub(crate) async fn vw_04_a_listing_has_what_expired_swept_and_finds_the_live_ke
         fixture.rows("kv").await <= GARBAGE_TOLERATED + 1
     })
     .await;
+}
+
+/// A listing of a thousand values used to be built in memory whatever they weighed, 520 MiB for one request, and the key
+/// behind the thousandth could not be listed at all.
+pub(crate) async fn vw_03_pages_are_bounded_in_bytes_and_lead_through_every_key_once(fixture: &Fixture) {
+    let kv = fixture.store.kv();
+    let large = "v".repeat(VALUE_MAX_BYTES);
+    for n in 0..40 {
+        kv.put(&key(&format!("large:{n:03}")), &large, None).await.unwrap();
+    }
+    kv.put(&key("large;"), "behind", None).await.unwrap();
+    let page = async |after: Option<&str>, limit, values| {
+        kv.page(Asked { prefix: "large:", after, limit, values }).await.unwrap()
+    };
+    for (limit, values) in [(LIST_MAX, true), (7, true), (1, true), (7, false)] {
+        let (mut seen, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = page(after.as_deref(), limit, values).await;
+            let bytes: usize =
+                page.entries.iter().map(|entry| entry.key.as_str().len() + entry.value.len()).sum();
+            assert!(bytes < LIST_BYTES_MAX + VALUE_MAX_BYTES + 512, "{bytes}");
+            assert!(page.entries.len() <= limit);
+            assert!(page.entries.iter().all(|entry| entry.value.is_empty() != values));
+            seen.extend(page.entries.iter().map(|entry| entry.key.as_str().to_owned()));
+            if !page.more {
+                break;
+            }
+            after = page.entries.last().map(|entry| entry.key.as_str().to_owned());
+        }
+        let expected: Vec<String> = (0..40).map(|n| format!("large:{n:03}")).collect();
+        assert_eq!(seen, expected, "{limit} {values}");
+    }
+    let whole = page(None, LIST_MAX, false).await;
+    assert_eq!((whole.entries.len(), whole.more), (40, false), "without values all fit");
+    assert!(page(Some("large:039"), 10, true).await.entries.is_empty());
+    assert_eq!(
+        page(Some("a"), 1, false).await.entries[0].key.as_str(),
+        "large:000",
+        "from before the prefix"
+    );
+    assert!(kv.page(Asked { prefix: "", after: Some("a\0"), limit: 1, values: true }).await.is_err());
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
+use sqlx::AssertSqlSafe;
 use syncline_core::state::names::{DELTA_MAX, HORIZON, VALUE_MAX_BYTES};
 use syncline_core::state::{Change, Entry, Kept, Space, Stamp, Start, Stored, Value};
 use syncline_core::time::Timestamp;
-use syncline_store::Store;
-use syncline_store::state::{Asked, BATCH_MAX, Batch, Moved, Page, Pushed, States};
+use syncline_store::state::{
+    Asked, BATCH_MAX, Batch, Listed, Moved, NEW_EPOCH, Page, Pushed, SPACE_ENTITIES_MAX, States,
+};
+use syncline_store::{Backend, Store};
 
 use super::fixture::Fixture;
 
@@ -72,6 +75,8 @@ pub(crate) async fn st_23_what_one_device_sends_another_gets_and_the_same_again_
     assert_eq!(taken(&push(store, changes.clone()).await), (0, 2, 0));
     assert_eq!(taken(&push(store, changes.clone()).await), (2, 2, 0), "no news");
     let again = fixture.another().await;
+    assert_eq!(first.epoch, NEW_EPOCH);
+    let first = everything(store).await;
     let asked = Asked { after: 0, epoch: Some(first.epoch.clone()), paging: false };
     let page = again.states().pull(&space(), &asked).await.unwrap();
     assert_eq!((page.start, page.cursor, &page.changes), (Start::After(0), 2, &changes));
@@ -180,6 +185,7 @@ pub(crate) async fn st_23_a_device_that_missed_forgotten_removals_has_to_ask_fir
 
 pub(crate) async fn st_23_numbers_are_seen_in_order_whoever_writes(fixture: &Fixture) {
     let (store, other, now) = (&fixture.store, fixture.another().await, now_ms());
+    push(store, vec![put("first", "{}", now)]).await;
     let epoch = everything(store).await.epoch;
     let writers = (0..8).map(|writer| {
         let states = if writer % 2 == 0 { store.states() } else { other.states() };
@@ -199,7 +205,7 @@ pub(crate) async fn st_23_numbers_are_seen_in_order_whoever_writes(fixture: &Fix
         let states = store.states();
         let (mut asked, mut seen) =
             (Asked { epoch: Some(epoch.clone()), ..Asked::default() }, BTreeSet::new());
-        while seen.len() < 81 {
+        while seen.len() < 82 {
             let page = states.pull(&space(), &asked).await.unwrap();
             seen.extend(page.changes.iter().map(|change| change.id().to_owned()));
             assert!(page.cursor >= asked.after);
@@ -249,4 +255,97 @@ pub(crate) async fn st_23_what_breaks_a_bound_of_a_space_is_refused(fixture: &Fi
     assert_eq!(push(store, vec![put("c", "{}", now)]).await, Pushed::Full);
     assert_eq!(everything(store).await.cursor, 3);
     assert!(states.forget(syncline_store::state::FORGET_MAX + 1).await.is_err());
+}
+
+/// Asking used to make a space: any page could use up all of them, and none could be removed.
+pub(crate) async fn st_23_asking_makes_no_space_and_what_was_made_can_be_removed(fixture: &Fixture) {
+    let store = &fixture.store;
+    let states = store.states();
+    for _ in 0..2 {
+        let page = everything(store).await;
+        assert_eq!((page.epoch.as_str(), page.cursor, page.start), (NEW_EPOCH, 0, Start::Unknown));
+    }
+    let asked = Asked { after: 0, epoch: Some(NEW_EPOCH.to_owned()), paging: false };
+    assert_eq!(states.pull(&space(), &asked).await.unwrap().start, Start::After(0), "nothing is news");
+    let nothing = Batch { after: 0, epoch: NEW_EPOCH.to_owned(), changes: vec![] };
+    assert_eq!(taken(&states.push(&space(), nothing).await.unwrap()), (0, 0, 0));
+    assert_eq!(fixture.rows("state_spaces").await, 0);
+    // Of many devices that find nothing one is first, and the others ask again.
+    let batch = |n| Batch {
+        after: 0,
+        epoch: NEW_EPOCH.to_owned(),
+        changes: vec![put(&format!("id{n}"), "{}", now_ms())],
+    };
+    let pushed = join_all((0..8).map(|n| {
+        let states = &states;
+        async move { states.push(&space(), batch(n)).await.unwrap() }
+    }))
+    .await;
+    let first = pushed.iter().filter(|pushed| matches!(pushed, Pushed::Taken { .. })).count();
+    assert_eq!(first, 1, "{pushed:?}");
+    assert!(pushed.iter().all(|pushed| matches!(pushed, Pushed::Taken { .. } | Pushed::Reload)));
+    let listed = states.list("", 10).await.unwrap();
+    let [Listed { name, entities: 1, number: 1, .. }] = listed.as_slice() else { panic!("{listed:?}") };
+    assert_eq!(name, "list");
+    assert!(states.list("list", 10).await.unwrap().is_empty());
+    let epoch = everything(store).await.epoch;
+    assert!(states.remove(&space()).await.unwrap());
+    assert!(!states.remove(&space()).await.unwrap());
+    assert_eq!((fixture.rows("state_spaces").await, fixture.rows("state_entities").await), (0, 0));
+    // A device of the old log is not believed, even when the new one has got further.
+    push(store, (0..5).map(|n| put(&format!("id{n}"), "{}", now_ms())).collect()).await;
+    let old = Asked { after: 1, epoch: Some(epoch), paging: false };
+    assert_eq!(states.pull(&space(), &old).await.unwrap().start, Start::Unknown);
+}
+
+/// Puts removals into the space until it is full.
+async fn crowd_with_removals(fixture: &Fixture, ms: u64) {
+    let numbers = match fixture.store.backend() {
+        Backend::Sqlite => {
+            "WITH RECURSIVE series (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM series WHERE n < 200000) SELECT"
+        }
+        Backend::Postgres => "WITH series AS (SELECT generate_series(2, 200000) AS n) SELECT",
+    };
+    let live = if fixture.store.backend() == Backend::Sqlite { "0" } else { "false" };
+    let sql = format!(
+        "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) {numbers} \
+         'list', 'gone' || n, '{}', {live}, NULL, 8, n FROM series; \
+         UPDATE state_spaces SET last = 200000, entities = 200000",
+        stamp(ms).text()
+    );
+    assert_eq!(SPACE_ENTITIES_MAX, 200_000);
+    match fixture.store.backend() {
+        Backend::Sqlite => {
+            let mut connection = fixture.sqlite_connection().await;
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        }
+        Backend::Postgres => {
+            let mut connection = fixture.postgres_connection().await;
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        }
+    }
+}
+
+/// Removals of things that never were used to fill a space for good: a removal is a row as well, and removing could not help.
+pub(crate) async fn st_23_removals_give_way_to_what_is_there(fixture: &Fixture) {
+    let (store, now) = (&fixture.store, now_ms());
+    push(store, vec![put("first", "{}", now - 1_000)]).await;
+    let behind = up_to_date(&*store.states()).await;
+    // As if 200,000 had been removed, without sending them all.
+    crowd_with_removals(fixture, now - 500).await;
+    let states = store.states();
+    // A device that has everything, without reading it all.
+    let send = async |changes: Vec<Change>| {
+        let (after, epoch) = (states.number(&space()).await.unwrap(), behind.epoch.clone().unwrap());
+        states.push(&space(), Batch { after, epoch, changes }).await.unwrap()
+    };
+    let pushed = send(vec![put("second", "{}", now), gone("first", now)]).await;
+    assert_eq!(taken(&pushed), (200_000, 200_002, 0));
+    let never_there = (0..DELTA_MAX).map(|n| gone(&format!("never{n}"), now)).collect();
+    assert!(matches!(send(never_there).await, Pushed::Taken { .. }));
+    assert!(matches!(send(vec![put("third", "{}", now + 1)]).await, Pushed::Taken { .. }));
+    // A device that has not heard of the forgotten ones is given everything.
+    let page = states.pull(&space(), &behind).await.unwrap();
+    assert_eq!(page.start, Start::Whole);
+    assert!(states.list("", 1).await.unwrap()[0].entities <= SPACE_ENTITIES_MAX.unsigned_abs());
 }
