@@ -13,13 +13,13 @@ mod board;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use metrics::{Counter, Gauge, Histogram};
+use metrics::{Counter, Histogram};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 use syncline_store::Store;
 use syncline_store::inbox::{Arrival, Entity, Inbox, Place, Put, Recording, unknown_type};
-use syncline_store::outbox::{Outbox, Stats};
+use syncline_store::outbox::Outbox;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -192,17 +192,6 @@ impl Entities {
         &self.outbox
     }
 
-    /// Counts the outbox from its table, for a scrape.
-    pub(crate) async fn measure(&self) {
-        match self.outbox.stats().await {
-            Ok(stats) => self.meters.show(&stats),
-            Err(error) => {
-                self.meters.store_errors.increment(1);
-                tracing::warn!(%error, "the outbox could not be counted");
-            }
-        }
-    }
-
     /// Forgets some numbers of entries that arrived long ago.
     pub(crate) async fn sweep(&self) -> Result<u64, Error> {
         Ok(self.inbox().await?.forget(REMEMBERED, FORGOTTEN_MAX).await?)
@@ -274,10 +263,6 @@ struct Meters {
     refused: Counter,
     seconds: Histogram,
     store_errors: Counter,
-    pending: Gauge,
-    oldest: Gauge,
-    in_flight: Gauge,
-    dead: Gauge,
 }
 
 impl Meters {
@@ -286,7 +271,6 @@ impl Meters {
             let help = "Entries received, by what became of them.";
             registry.counter("syncline_inbox_entries_total", help, &[("result", result)])
         };
-        let gauge = |name, help| registry.gauge(name, help, &[]);
         Meters {
             applied: entries("applied"),
             duplicate: entries("duplicate"),
@@ -298,10 +282,6 @@ impl Meters {
                 &[],
             ),
             store_errors: registry.store_errors("inbox"),
-            pending: gauge("syncline_outbox_pending", "Changes made here that are not delivered yet."),
-            oldest: gauge("syncline_outbox_oldest_age_seconds", "Age of the oldest of them."),
-            in_flight: gauge("syncline_outbox_in_flight", "Changes that are being sent."),
-            dead: gauge("syncline_outbox_dead", "Changes given up after too many attempts."),
         }
     }
 
@@ -312,12 +292,5 @@ impl Meters {
             EntryResult::Stale => &self.stale,
             EntryResult::Refused { .. } => &self.refused,
         }
-    }
-
-    fn show(&self, stats: &Stats) {
-        self.pending.set(stats.pending as f64);
-        self.oldest.set(stats.oldest.unwrap_or_default().as_secs_f64());
-        self.in_flight.set(stats.in_flight as f64);
-        self.dead.set(stats.dead as f64);
     }
 }

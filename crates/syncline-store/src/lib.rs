@@ -157,6 +157,19 @@ impl Store {
         Self::open_for(url, Purpose::ALL).await
     }
 
+    /// Finds out whether [`Store::open`] would succeed, as far as that can be seen without changing anything. Whether the
+    /// schema is up to date already.
+    pub async fn check(url: &str) -> Result<bool, Error> {
+        match Self::open_for(url, Purpose { scope: Scope::All, prepares: false }).await {
+            Ok(store) => {
+                store.close().await;
+                Ok(true)
+            }
+            Err(Error::Unprepared { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn open_for(url: &str, purpose: Purpose) -> Result<Self, Error> {
         let engine = if sqlite::Engine::speaks(url) {
             Engine::Sqlite(sqlite::Engine::open_for(url, Arc::new(clock::Machine), purpose).await?)

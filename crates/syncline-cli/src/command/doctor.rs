@@ -1,6 +1,6 @@
 //! `syncline doctor`: whether a node could run here, and what to do if not.
 //!
-//! Looks at the same configuration as `syncline serve` and changes nothing but, like it, the schema of an existing database.
+//! Looks at the same configuration as `syncline serve` and changes nothing, neither files nor the database.
 
 use std::fs;
 use std::io::Write;
@@ -195,14 +195,12 @@ async fn database(config: &Config) -> Check {
     }) {
         return ok("database", format!("{shown} does not exist yet and will be created"));
     }
-    let opening = async {
-        let store = Store::open(url).await?;
-        let answer = store.ping().await;
-        store.close().await;
-        answer
-    };
-    match tokio::time::timeout(DATABASE_TIMEOUT, opening).await {
-        Ok(Ok(())) => ok("database", format!("{shown} answers and takes writes")),
+    match tokio::time::timeout(DATABASE_TIMEOUT, Store::check(url)).await {
+        Ok(Ok(true)) => ok("database", format!("{shown} answers")),
+        Ok(Ok(false)) => ok(
+            "database",
+            format!("{shown} answers; the next start makes its tables or brings them up to date"),
+        ),
         Ok(Err(error)) => {
             let hint = error.hint().map(|hint| format!(": {hint}")).unwrap_or_default();
             fail("database", format!("{error}{hint}"))

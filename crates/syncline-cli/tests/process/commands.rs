@@ -97,6 +97,22 @@ fn without_a_node_or_its_token_the_command_says_what_to_do() {
     assert!(run(folder.path(), &["kv", "list"], &environment).status.success());
 }
 
+/// A newer `doctor`, run before an upgrade, brought the schema up to date, and the older nodes refused their next start.
+#[test]
+fn cn_23_doctor_changes_nothing_on_postgres_or_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = syncline_sim::postgres::database();
+    std::fs::write(folder.path().join("empty.db"), "").unwrap();
+    for url in [database.url.as_str(), "sqlite:empty.db"] {
+        let arguments = ["doctor", "--listen", "127.0.0.1:0", "--database-url", url];
+        let shown = text(&run(folder.path(), &arguments, &[]));
+        assert!(shown.contains("the next start makes its tables"), "{shown}");
+    }
+    assert_eq!(std::fs::read(folder.path().join("empty.db")).unwrap(), b"");
+    let tables = "SELECT 1 / (count(*) = 0)::int FROM pg_tables WHERE schemaname = 'public'";
+    database.execute(tables).expect("there is no table");
+}
+
 #[test]
 fn doctor_tells_each_finding_and_fails_for_what_would_fail() {
     let folder = tempfile::tempdir().unwrap();

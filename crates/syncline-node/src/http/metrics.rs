@@ -76,7 +76,6 @@ impl Series {
 #[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(context): State<Arc<Context>>) -> impl IntoResponse {
     context.viewer.measure();
-    context.entities.measure().await;
     let format = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, format)], context.registry.render())
 }
