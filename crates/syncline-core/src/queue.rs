@@ -38,7 +38,7 @@ pub mod retry_after;
 mod settings;
 mod slots;
 
-pub use answer::{Answer, Outcome, REASON_MAX_BYTES, Settled, Signal};
+pub use answer::{Answer, Health, Outcome, REASON_MAX_BYTES, Settled, Signal};
 pub use kind::{Kind, Move, Standing};
 pub use order::{Enqueued, Full, Limits, Queue, Run, RunId};
 pub use pace::{Breaker, Call, Pace, Pause, PauseReason};

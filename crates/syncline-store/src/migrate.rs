@@ -38,6 +38,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     step!(7, "state", "0007_state.sql"),
     step!(8, "outbox order", "0008_outbox_order.sql"),
     step!(9, "queue call", "0009_queue_call.sql"),
+    step!(10, "pinned indexes", "0010_pinned_indexes.sql"),
 ];
 
 /// The version this program brings a schema to.

@@ -41,7 +41,7 @@ const LIST: &str = concat!(
     "SELECT garbage.rows, live.key, live.value, live.ttl_left_ms FROM \
      (SELECT count(*) AS rows FROM (SELECT 1 FROM kv WHERE expires_at <= (SELECT ",
     now_ms!(),
-    ") LIMIT $4) AS expired) AS garbage LEFT JOIN \
+    ") ORDER BY expires_at LIMIT $4) AS expired) AS garbage LEFT JOIN \
      (SELECT key, value, expires_at - (SELECT ",
     now_ms!(),
     ") AS ttl_left_ms FROM kv WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > (SELECT ",

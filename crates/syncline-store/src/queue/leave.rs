@@ -51,15 +51,18 @@ pub(super) fn leave(
 ) -> Leaver {
     let (since, again) = (row.since, row.again);
     header.count(&row, -1);
+    if matches!(outcome, Outcome::Excused { .. }) {
+        row.attempts = (row.attempts - 1).max(0);
+    }
     let (mut due, mut kept, mut result) = (None, None, None);
     let (at, settled) = match outcome {
-        // These two start another run after `again` was asked for, which is the one more run.
+        // These start another run after `again` was asked for, which is the one more run.
         Outcome::Waiting => {
             row.attempts = (row.attempts - 1).max(0);
             row.wait(0, header.take_tail());
             (At::Line, Settled::Waiting)
         }
-        Outcome::Retrying { due: at } => {
+        Outcome::Retrying { due: at } | Outcome::Excused { due: at } => {
             (due, kept) = (Some(ms(at)), reason);
             header.next_due = Some(header.next_due.map_or(ms(at), |next| next.min(ms(at))));
             (At::Retrying, Settled::Retrying { due: at })

@@ -10,10 +10,10 @@ use super::desk::{Desk, Turnstile};
 use super::enqueue::Enqueue;
 use super::leave::Dequeue;
 use super::revive::{Remove, Revive, ReviveSome};
-use super::row::Header;
+use super::row::{At, Header};
 use super::table::Tables;
 use super::turn::{self, Claim, Paced, Renew, Settle};
-use super::{Claimed, Cursor, Ended, Entry, List, Queues, Rules, Status, check, follow};
+use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, Queues, Rules, Status, check, follow};
 use crate::Error;
 
 /// Most answers that one transaction takes, and most bytes of results.
@@ -145,12 +145,16 @@ impl<D: Tables> Queues for Port<D> {
         Ok(revived)
     }
 
-    async fn revive_all(&self, queue: &str) -> Result<usize, Error> {
+    async fn revive_all(&self, queue: &str, given_up: GivenUp) -> Result<usize, Error> {
         check::name(queue)?;
+        let at = match given_up {
+            GivenUp::Dead => At::Dead,
+            GivenUp::Failed => At::Failed,
+        };
         let (mut revived, mut more) = (0, true);
         while more {
             let some;
-            (some, more) = self.tables.change(queue, ReviveSome).await?;
+            (some, more) = self.tables.change(queue, ReviveSome(at)).await?;
             revived += some;
             if some > 0 {
                 self.changed(queue);
