@@ -3,10 +3,12 @@
 use serde::Serialize;
 use syncline_core::kv::LIST_MAX;
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Nodes, REPORT_PREFIX, Report, Summary};
+use syncline_core::viewer::{Nodes, REPORT_PREFIX, REPORT_TTL, Report, Summary};
 use syncline_store::Error;
 use syncline_store::kv::Kv;
 use utoipa::ToSchema;
+
+use crate::clock;
 
 /// The viewers of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -24,8 +26,9 @@ pub(super) async fn read(kv: &dyn Kv) -> Result<Vec<(String, Report)>, Error> {
     let entries = kv.list(REPORT_PREFIX, LIST_MAX).await?;
     let reports = entries.into_iter().filter_map(|entry| {
         let node = entry.key.as_str().strip_prefix(REPORT_PREFIX)?.to_owned();
-        match serde_json::from_str(&entry.value) {
-            Ok(report) => Some((node, report)),
+        let left = entry.ttl_left.unwrap_or(REPORT_TTL);
+        match serde_json::from_str::<Report>(&entry.value) {
+            Ok(report) => Some((node, report.read(left, clock::wall()))),
             Err(error) => {
                 tracing::warn!(node, %error, "a report of viewers cannot be read");
                 None
