@@ -152,6 +152,9 @@ pub trait Queues: Send + Sync {
     /// The queues there are, by name.
     async fn names(&self) -> Result<Vec<String>, Error>;
 
+    /// Results that this process has dropped from a queue since it began, because there were more than its rules allow.
+    fn dropped(&self, queue: &str) -> u64;
+
     /// Marked as changed after every enqueue, result, revival or removal in this queue, by whatever process. Several
     /// changes may show as one, and one more than once. Must be called within a runtime.
     fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error>;

@@ -205,16 +205,25 @@ mod tests {
         let throttled = Answer::<()>::Throttled { retry_after: None };
         let due = NOW + Duration::from_millis(500);
         for random in [0.0, 0.5, 1.0, f64::NAN] {
-            assert_eq!(settings().judge(throttled.clone(), 1, Health::default(), NOW, random), Outcome::Retrying { due });
+            assert_eq!(
+                settings().judge(throttled.clone(), 1, Health::default(), NOW, random),
+                Outcome::Retrying { due }
+            );
         }
     }
 
     #[test]
     fn qu_04_other_failures_end_with_an_empty_result_and_its_reason() {
         let broken = Answer::<()>::Broken { reason: "500".to_owned(), retry: false, away: false };
-        assert_eq!(settings().judge(broken, 1, Health::default(), NOW, 0.0), Outcome::Failed("500".to_owned()));
+        assert_eq!(
+            settings().judge(broken, 1, Health::default(), NOW, 0.0),
+            Outcome::Failed("500".to_owned())
+        );
         let refused = Answer::<()>::Refused { reason: "not XML".to_owned() };
-        assert_eq!(settings().judge(refused, 1, Health::default(), NOW, 0.0), Outcome::Failed("not XML".to_owned()));
+        assert_eq!(
+            settings().judge(refused, 1, Health::default(), NOW, 0.0),
+            Outcome::Failed("not XML".to_owned())
+        );
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use super::answer::given_up;
 use super::random::Random;
 use super::{
-    Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Health, Kind, Limits, Meter, Outcome, Pace,
-    Pacer, PauseReason, Permit, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
+    Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Health, Kind, Limits, Meter, Outcome, Outlook,
+    Pace, Pacer, PauseReason, Permit, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
 };
 use crate::time::Timestamp;
 
@@ -148,6 +148,12 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
 
     /// What to do now. Ask until it says to wait.
     pub fn poll(&mut self, clock: Clock) -> Step<K> {
+        let step = self.step(clock);
+        self.meter.look(clock.now, self.outlook(clock.now));
+        step
+    }
+
+    fn step(&mut self, clock: Clock) -> Step<K> {
         while let Some(call) = self.pacer.lose(clock.now) {
             let answer = Answer::Broken { reason: "no answer in time".to_owned(), retry: true, away: true };
             if let Some((key, settled)) = self.answered(clock.now, call, answer, Health::default()) {
@@ -244,7 +250,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             Some(wait) => Some(wait.until),
         };
         Status {
-            progress: self.meter.progress(now, counts),
+            progress: self.meter.progress(now, self.outlook(now)),
             next_call_at,
             next_retry_at,
             paused: self.pacer.paused(now),
@@ -271,6 +277,11 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
         Some((key, settled))
     }
 
+    fn outlook(&self, now: Timestamp) -> Outlook {
+        let held = self.pacer.paused(now).is_some() || !matches!(self.pace().breaker, Breaker::Closed { .. });
+        Outlook { counts: self.queue.counts(), interval: self.pacer.settings().interval, held }
+    }
+
     fn count(&mut self, now: Timestamp, settled: Settled) {
         match settled {
             Settled::Done => self.meter.done(now),
@@ -278,6 +289,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             Settled::Dead => self.meter.dead(now),
             Settled::Retrying { .. } | Settled::Again | Settled::Waiting => {}
         }
+        self.meter.look(now, self.outlook(now));
     }
 
     /// Takes up what ran in a former process.

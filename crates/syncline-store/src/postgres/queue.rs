@@ -113,7 +113,8 @@ const LIST_RUNNING: &str = concat!(
      WHERE k.place = 0 AND k.since = asked.age OFFSET 0) AS found"
 );
 const LIST_WAITING: &str = list!("(queue_id + 0)", "place = 0 AND rank > $4", "rank");
-const LIST_RETRYING: &str = list!("(queue_id * 1)", "due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
+const LIST_RETRYING: &str =
+    list!("(queue_id * 1)", "due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
 const LIST_ENDED: &str = list!("(queue_id + 0)", "place = $5 AND rank < $4", "rank DESC");
 
 const VERSIONS: &str = "SELECT name, changes FROM queues WHERE name = ANY($1)";

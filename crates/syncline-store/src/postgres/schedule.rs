@@ -14,8 +14,8 @@ use crate::Error;
 use crate::kv::check_ttl;
 use crate::schedule::sql::{self, Delta, Deltas};
 use crate::schedule::{
-    Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, Show, State, Totals,
-    lease, lock_name,
+    Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, Show, State,
+    Totals, lease, lock_name,
 };
 
 // Each of these finds its rows by one index and cannot use another: see migration 0010.

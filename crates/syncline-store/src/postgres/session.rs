@@ -44,7 +44,8 @@ const BEGIN_POOLED: &str = concat!("BEGIN; ", settings!("SET LOCAL"));
 pub(super) const UNTIMED: &str = "SET LOCAL statement_timeout = 0";
 /// For work that may be lost with the server's power: the commit does not wait for the disk.
 const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
-const BEGIN_POOLED_UNSYNCED: &str = concat!("BEGIN; SET LOCAL synchronous_commit = off; ", settings!("SET LOCAL"));
+const BEGIN_POOLED_UNSYNCED: &str =
+    concat!("BEGIN; SET LOCAL synchronous_commit = off; ", settings!("SET LOCAL"));
 
 /// A statement ready to be sent.
 pub(crate) type Statement = Query<'static, Postgres, PgArguments>;

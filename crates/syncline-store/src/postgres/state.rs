@@ -38,7 +38,8 @@ const WEIGH: &str = "SELECT number, bytes FROM state_entities WHERE (space || ''
 const PAGE: &str = "SELECT id, stamp, live, value FROM state_entities WHERE (space || '') = $1 AND number > $2 \
      AND number <= $3 ORDER BY number";
 /// stamp, limit: the oldest removals of all spaces.
-const REMOVED: &str = "SELECT space, number FROM state_entities WHERE NOT live AND stamp < $1 ORDER BY stamp LIMIT $2";
+const REMOVED: &str =
+    "SELECT space, number FROM state_entities WHERE NOT live AND stamp < $1 ORDER BY stamp LIMIT $2";
 /// space, numbers. A number that was given anew since is another change and stays.
 const FORGET_ALL: &str = "DELETE FROM state_entities WHERE (space || '') = $1 AND number = ANY($2) AND NOT live RETURNING number, bytes";
 const TELL: &str = "SELECT pg_notify($1, $2)::text";

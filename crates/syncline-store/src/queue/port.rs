@@ -100,8 +100,9 @@ impl<D: Tables> Queues for Port<D> {
         let mut ended = Vec::new();
         for answers in in_steps(answers) {
             let work = Settle { paced: self.paced(&mut turnstile, rules), answers };
-            let (some, pacer) = self.tables.change(queue, work).await?;
+            let (some, dropped, pacer) = self.tables.change(queue, work).await?;
             turnstile.keep(pacer);
+            lane.count_dropped(dropped);
             self.changed(queue);
             ended.extend(some);
         }
@@ -128,7 +129,8 @@ impl<D: Tables> Queues for Port<D> {
         check::name(queue)?;
         check::keys(outcomes.iter().map(|(key, _)| key))?;
         let outcomes = outcomes.into_iter().map(|(key, outcome)| (key, check::outcome(outcome))).collect();
-        let ended = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
+        let (ended, dropped) = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
+        self.desk.lane(queue).count_dropped(dropped);
         if ended > 0 {
             self.changed(queue);
         }
@@ -220,6 +222,10 @@ impl<D: Tables> Queues for Port<D> {
 
     async fn names(&self) -> Result<Vec<String>, Error> {
         self.tables.names().await
+    }
+
+    fn dropped(&self, queue: &str) -> u64 {
+        self.desk.lane(queue).dropped()
     }
 
     fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error> {

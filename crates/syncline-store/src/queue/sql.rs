@@ -66,7 +66,11 @@ macro_rules! ended {
 /// Forgets results.
 macro_rules! trim {
     ($queue:literal) => {
-        concat!("DELETE FROM queue_keys WHERE ", $queue, " = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3")
+        concat!(
+            "DELETE FROM queue_keys WHERE ",
+            $queue,
+            " = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3"
+        )
     };
 }
 pub(crate) use {ended, forget_again, line, retries, trim};

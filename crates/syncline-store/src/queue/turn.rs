@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
-use syncline_core::queue::{Answer, Limits, Pacer, Permit, Settled, Health, Wait, Why};
+use syncline_core::queue::{Answer, Health, Limits, Pacer, Permit, Settled, Wait, Why};
 use syncline_core::time::Timestamp;
 
 use super::desk::ProcessClock;
@@ -76,7 +76,7 @@ impl Work for Claim {
 }
 
 impl Work for Settle {
-    type Made = (Vec<Ended>, Pacer);
+    type Made = (Vec<Ended>, u64, Pacer);
 
     async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
         let Self { mut paced, mut answers } = self;
@@ -96,7 +96,8 @@ impl Work for Settle {
             .collect();
         let ended = turn.finish(answers).await?;
         turn.close(true).await?;
-        Ok((ended, paced.pacer))
+        let dropped = turn.header.dropped;
+        Ok((ended, dropped, paced.pacer))
     }
 }
 

@@ -9,7 +9,8 @@ use syncline_core::queue::{
     Answer, Breaker, Enqueued, Kind, Limits, Outcome, PauseReason, Place, Settings, Settled, Why,
 };
 use syncline_store::queue::{
-    Claimed, Entry, GivenUp, KEY_MAX_BYTES, KEYS_MAX, LIST_BYTES_MAX, List, Queues, RESULT_MAX_BYTES, Rules, Run,
+    Claimed, Entry, GivenUp, KEY_MAX_BYTES, KEYS_MAX, LIST_BYTES_MAX, List, Queues, RESULT_MAX_BYTES, Rules,
+    Run,
 };
 use syncline_store::{Error, Store};
 
@@ -234,7 +235,8 @@ pub(crate) async fn qu_22_an_api_that_keeps_failing_is_paused_for_all_and_probed
     let (queues, others) = (fixture.store.queues(), fixture.another().await.queues());
     enqueue(&queues, &rules, Kind::New, &["a", "b", "c", "d", "e"]).await;
     let runs = claim(&queues, &rules, 3).await.runs;
-    let broken = |run: &Run| (run.call, Answer::Broken { reason: "503".to_owned(), retry: false, away: false });
+    let broken =
+        |run: &Run| (run.call, Answer::Broken { reason: "503".to_owned(), retry: false, away: false });
     let before = Instant::now();
     queues.settle(QUEUE, &rules, runs.iter().map(broken).collect()).await.unwrap();
 

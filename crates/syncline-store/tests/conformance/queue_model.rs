@@ -120,7 +120,8 @@ impl Pair {
         ends.sort_by_key(|(run, ..)| run.call);
         let mut expected: Vec<Ended> = Vec::new();
         for (run, id, answer) in ends {
-            let outcome = self.rules.settings.judge(answer, run.attempt, Health::default(), Timestamp::ZERO, 0.0);
+            let outcome =
+                self.rules.settings.judge(answer, run.attempt, Health::default(), Timestamp::ZERO, 0.0);
             if let Some(settled) = self.model.settle_run(id, outcome) {
                 expected.push(Ended { call: run.call, key: run.key, settled });
             }

@@ -50,12 +50,18 @@ async fn qu_05_on_postgres_no_statement_of_any_system_reads_more_of_a_large_tabl
         for (statement, blocks) in &large {
             let of_small = small.get(statement).copied().unwrap_or(0.0);
             let allowed = 2.0 * of_small + 40.0;
-            if *blocks > allowed && !READ_WHAT_THEY_ARE_FOR.iter().any(|(begin, _)| statement.contains(begin)) {
+            if *blocks > allowed && !READ_WHAT_THEY_ARE_FOR.iter().any(|(begin, _)| statement.contains(begin))
+            {
                 grown.push(format!("{belief:?}: {of_small} -> {blocks} blocks: {statement}"));
             }
         }
     }
-    assert!(grown.is_empty(), "{} statements read more of a larger table:\n{}", grown.len(), grown.join("\n"));
+    assert!(
+        grown.is_empty(),
+        "{} statements read more of a larger table:\n{}",
+        grown.len(),
+        grown.join("\n")
+    );
 }
 
 /// The blocks that an execution of each statement read on average of a round, in the dearest round but one: a connection that

@@ -218,8 +218,13 @@ pub(super) const LIST_PENDING: &str = detail!(
     number!("o."),
     " LIMIT $2"
 );
-pub(super) const LIST_DEAD: &str =
-    detail!(" FROM sync_outbox AS o WHERE o.dead_at IS NOT NULL AND ", number!("o."), " > $1 ORDER BY ", number!("o."), " LIMIT $2");
+pub(super) const LIST_DEAD: &str = detail!(
+    " FROM sync_outbox AS o WHERE o.dead_at IS NOT NULL AND ",
+    number!("o."),
+    " > $1 ORDER BY ",
+    number!("o."),
+    " LIMIT $2"
+);
 pub(super) const LIST_PROCESSED: &str = detail!(
     " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND ",
     by_order!("o."),
@@ -246,10 +251,8 @@ macro_rules! first_dead {
         )
     };
 }
-pub(super) const RETRY_DEAD: &str = concat!(
-    "UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL WHERE id IN ",
-    first_dead!()
-);
+pub(super) const RETRY_DEAD: &str =
+    concat!("UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL WHERE id IN ", first_dead!());
 pub(super) const DISCARD: &str = "DELETE FROM sync_outbox WHERE id = ANY($1) AND dead_at IS NOT NULL";
 pub(super) const DISCARD_DEAD: &str = concat!("DELETE FROM sync_outbox WHERE id IN ", first_dead!());
 pub(super) const CLEANUP: &str = concat!(

@@ -57,7 +57,10 @@ async fn queue(store: &Store, size: usize, round: usize) {
         let calls: Vec<u64> = runs.iter().map(|run| run.call).collect();
         queues.renew("own", &rules, &calls).await.unwrap();
         queues.list("own", List::Running, None, 5).await.unwrap();
-        queues.settle("own", &rules, calls.into_iter().map(|call| (call, answer.clone())).collect()).await.unwrap();
+        queues
+            .settle("own", &rules, calls.into_iter().map(|call| (call, answer.clone())).collect())
+            .await
+            .unwrap();
     }
     let outcomes = some(size - 60 - 10 * round).into_iter().map(|key| (key, Outcome::Done("r".to_owned())));
     queues.dequeue("own", &rules, outcomes.collect()).await.unwrap();
@@ -126,7 +129,10 @@ async fn outbox(store: &Store, round: usize) {
         assert!(!claimed.entries.is_empty());
         let ids: Vec<i64> = claimed.entries.iter().map(|entry| entry.id).collect();
         outbox.renew(claimed.claim, &ids, MINUTE).await.unwrap();
-        outbox.settle(claimed.claim, &ids.into_iter().map(|id| (id, verdict.clone())).collect::<Vec<_>>()).await.unwrap();
+        outbox
+            .settle(claimed.claim, &ids.into_iter().map(|id| (id, verdict.clone())).collect::<Vec<_>>())
+            .await
+            .unwrap();
     }
     outbox.claim("w", outbox::Kind::File, 5, MINUTE).await.unwrap();
     let pending = outbox.fetch_pending(5).await.unwrap();
@@ -232,7 +238,11 @@ async fn shelf(store: &Store, round: usize) {
     let text = format!("search {round}");
     let saved = shelf.save_search(&text).await.unwrap();
     shelf.change_search(saved.id, &format!("{text} b")).await.unwrap();
-    let found = Found { books: vec![("i".to_owned(), "{}".to_owned())], total: Some(1), ending: "complete".to_owned() };
+    let found = Found {
+        books: vec![("i".to_owned(), "{}".to_owned())],
+        total: Some(1),
+        ending: "complete".to_owned(),
+    };
     shelf.collect(&format!("{text} b"), &found).await.unwrap();
     let searches = shelf.searches().await.unwrap();
     shelf.search(searches[0].id).await.unwrap();
