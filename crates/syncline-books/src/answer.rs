@@ -4,15 +4,13 @@
 //! how much is read at all. Whether and when to ask again is decided by the queue; [`Error`] carries the facts.
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use syncline_core::queue::retry_after;
 use syncline_core::time::Timestamp;
 
 /// Largest body that is looked at. 500 records of the library are about a third of it.
 pub const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
-
-/// Longest wait that an API can ask for. What asks for more is asked again after this.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Longest explanation that is kept, in characters.
 pub const DETAIL_MAX_CHARS: usize = 200;
@@ -50,7 +48,7 @@ impl<'a> Answer<'a> {
 
     /// What the status means.
     pub fn check_status(&self, wall: Timestamp) -> Result<(), Error> {
-        let retry_after = || self.retry_after.and_then(|text| retry_after(text, wall));
+        let retry_after = || self.retry_after.and_then(|text| retry_after::parse(text, wall));
         match self.status {
             200..=299 => Ok(()),
             429 => Err(Error::TooManyRequests { retry_after: retry_after() }),
@@ -65,22 +63,6 @@ impl<'a> Answer<'a> {
     fn start(&self) -> &'a [u8] {
         &self.body[..self.body.len().min(4 * DETAIL_MAX_CHARS)]
     }
-}
-
-/// How long `Retry-After` asks to wait: seconds, or a date compared with `wall`, the time of day. At most
-/// [`RETRY_AFTER_MAX`]; a date in the past is no wait; `None` if it is neither.
-#[must_use]
-pub fn retry_after(text: &str, wall: Timestamp) -> Option<Duration> {
-    let text = text.trim();
-    let wait = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // So many digits that they do not fit are certainly over the limit.
-        text.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
-    } else {
-        let since_epoch =
-            httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        since_epoch.saturating_sub(Duration::from_millis(wall.as_ms()))
-    };
-    Some(wait.min(RETRY_AFTER_MAX))
 }
 
 /// Why an answer is of no use.
@@ -162,38 +144,10 @@ pub(crate) fn detail(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     /// 2025-11-11T12:00:00Z
     const NOON: Timestamp = Timestamp::from_ms(1_762_862_400_000);
-
-    #[test]
-    fn qu_22_retry_after_is_read_as_seconds_and_as_a_date() {
-        let seconds = |seconds| Some(Duration::from_secs(seconds));
-        for (text, wait) in [
-            ("0", seconds(0)),
-            ("30", seconds(30)),
-            (" 7 ", seconds(7)),
-            ("999999999", seconds(3_600)),
-            ("99999999999999999999999999", seconds(3_600)),
-            ("Tue, 11 Nov 2025 12:00:30 GMT", seconds(30)),
-            ("Tuesday, 11-Nov-25 12:01:00 GMT", seconds(60)),
-            ("Tue Nov 11 12:02:00 2025", seconds(120)),
-            ("Tue, 11 Nov 2025 11:00:00 GMT", seconds(0)),
-            ("Fri, 11 Nov 2035 11:00:00 GMT", None),
-            ("Sun, 11 Nov 2035 11:00:00 GMT", seconds(3_600)),
-            ("", None),
-            ("-5", None),
-            ("1.5", None),
-            ("soon", None),
-            ("30 seconds", None),
-            ("Tue, 31 Feb 2025 12:00:00 GMT", None),
-        ] {
-            assert_eq!(retry_after(text, NOON), wait, "{text:?}");
-        }
-    }
 
     #[test]
     fn qu_04_429_and_passing_faults_come_back_and_the_rest_does_not() {
@@ -225,12 +179,5 @@ mod tests {
         assert!(Answer::new(200, &body[1..]).body(NOON).is_ok());
         let Err(Error::Status { detail, .. }) = Answer::new(400, &[b'x'; 9_999]).body(NOON) else { panic!() };
         assert_eq!(detail.len(), DETAIL_MAX_CHARS);
-    }
-
-    proptest! {
-        #[test]
-        fn qu_22_no_header_makes_us_wait_longer_than_the_limit(text in "[ -~]{0,40}", ms in any::<u64>()) {
-            prop_assert!(retry_after(&text, Timestamp::from_ms(ms)).is_none_or(|wait| wait <= RETRY_AFTER_MAX));
-        }
     }
 }

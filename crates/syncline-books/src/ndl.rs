@@ -7,6 +7,7 @@
 //!
 //! The library answers in XML with records in DC-NDL, in one of two packings and several shapes; all are read.
 
+mod bounds;
 mod page;
 mod paging;
 mod record;

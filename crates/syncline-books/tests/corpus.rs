@@ -75,7 +75,7 @@ fn compare(api: &str, read: impl Fn(&Answer<'_>) -> Value) -> usize {
 
 #[test]
 fn bk_04_every_answer_of_the_library_is_read_as_expected() {
-    assert_eq!(compare("ndl", read_ndl), 21);
+    assert_eq!(compare("ndl", read_ndl), 22);
 }
 
 #[test]
@@ -108,6 +108,14 @@ fn qu_26_a_library_that_stands_still_is_not_asked_for_ever() {
     let page = page("standing_still.xml", &Search::default());
     let step = paging.after(page.next, page.records);
     assert_eq!(step, Step::Done(End::NotAdvancing { start_record: 1, next: 1 }));
+}
+
+/// The library ends its last page with position 0, which passed for a page that does not advance, with a warning each time.
+#[test]
+fn bk_02_position_zero_is_the_end() {
+    let mut paging = Paging::new(Cap::default());
+    let page = page("last_page.xml", &Search::default());
+    assert_eq!(paging.after(page.next, page.records), Step::Done(End::Complete));
 }
 
 #[test]

@@ -151,7 +151,7 @@ impl PacedQueue {
             Failure::Throttled => {
                 Answer::Throttled { retry_after: retry_after_ms.map(|ms| Duration::from_millis(ms as u64)) }
             }
-            Failure::Broken => Answer::Broken { reason, retry: true },
+            Failure::Broken => Answer::Broken { reason, retry: true, away: false },
             Failure::Refused => Answer::Refused { reason },
             Failure::NotMade => Answer::NotMade,
         };

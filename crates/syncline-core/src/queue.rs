@@ -38,12 +38,12 @@ pub mod retry_after;
 mod settings;
 mod slots;
 
-pub use answer::{Answer, Outcome, REASON_MAX_BYTES, Settled, Signal};
+pub use answer::{Answer, Health, Outcome, REASON_MAX_BYTES, Settled, Signal};
 pub use kind::{Kind, Move, Standing};
 pub use order::{Enqueued, Full, Limits, Queue, Run, RunId};
 pub use pace::{Breaker, Call, Pace, Pause, PauseReason};
 pub use paced::{Paced, Setup, Start, Status, Step};
 pub use pacer::{Clock, Pacer, Permit, Wait, Why};
-pub use progress::{Counts, Meter, Progress};
+pub use progress::{Counts, Meter, Outlook, Progress};
 pub use record::{BadRecord, Change, Place, Record};
 pub use settings::{CONCURRENCY_MAX, InvalidSettings, PAUSE_MAX, SPAN_MAX, Settings};

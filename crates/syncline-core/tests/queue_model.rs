@@ -174,7 +174,10 @@ impl Model {
         let again = self.again.contains(&key);
         self.leave_line(key);
         self.again.retain(|&other| other != key);
-        if again && !matches!(outcome, Outcome::Retrying { .. }) {
+        if let Outcome::Excused { .. } = outcome {
+            self.attempts.entry(key).and_modify(|attempts| *attempts = attempts.saturating_sub(1));
+        }
+        if again && !matches!(outcome, Outcome::Retrying { .. } | Outcome::Excused { .. }) {
             self.forget(key);
             self.line.push(key);
             self.ages.push(key);
@@ -189,7 +192,7 @@ impl Model {
                 self.results.push((key, None));
                 Settled::Failed
             }
-            Outcome::Retrying { due } => {
+            Outcome::Retrying { due } | Outcome::Excused { due } => {
                 self.retrying.push((key, due.as_ms()));
                 Settled::Retrying { due: *due }
             }
@@ -218,9 +221,10 @@ impl Model {
     }
 
     fn revive(&mut self, key: Key) -> bool {
-        let dead = self.dead.contains(&key);
-        if dead {
+        let given_up = self.dead.contains(&key) || self.results.contains(&(key, None));
+        if given_up {
             self.dead.retain(|&other| other != key);
+            self.results.retain(|&other| other != (key, None));
             self.attempts.remove(&key);
             if self.priority.contains(&key) {
                 self.express(&[key]);
@@ -229,7 +233,7 @@ impl Model {
                 self.ages.push(key);
             }
         }
-        dead
+        given_up
     }
 
     fn forget(&mut self, key: Key) -> bool {

@@ -265,6 +265,9 @@ fn qu_22_the_dead_list_can_be_retried_with_all_attempts() {
     assert_eq!(line(&queue), "c", "a dead key comes back only when it is revived");
     assert!(queue.revive("a") && !queue.revive("c") && !queue.revive("nobody"));
     assert_eq!((line(&queue).as_str(), queue.counts().dead), ("c a", 1));
+    queue.settle("c", Outcome::Failed("500".to_owned()));
+    assert!(queue.revive("c"), "and so does one that failed");
+    assert_eq!((line(&queue).as_str(), queue.counts().failed), ("a c", 0));
     start(&mut queue);
     assert_eq!(queue.start().unwrap().attempt, 1);
 }

@@ -44,7 +44,7 @@ fn throttled(seconds: Option<u64>) -> Answer<u32> {
 }
 
 fn broken() -> Answer<u32> {
-    Answer::Broken { reason: "no route".to_owned(), retry: true }
+    Answer::Broken { reason: "no route".to_owned(), retry: true, away: false }
 }
 
 #[test]

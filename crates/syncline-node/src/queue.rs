@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use syncline_core::queue::{Answer, Enqueued, Kind, Limits, Outcome, Place, Settings};
-use syncline_store::queue::{self as store, Cursor, Entry, List, Rules};
+use syncline_store::queue::{self as store, Cursor, Entry, GivenUp, List, Rules};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,9 +36,6 @@ pub(crate) use api::ApiWork;
 use line::Line;
 pub use line::StatusView;
 pub(crate) use meters::CallMeters;
-
-/// Results a queue keeps; of more the oldest go.
-const RESULTS_MAX: u32 = 100_000;
 
 /// Who waits for a result looks again after this long even if nobody said that anything changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -213,10 +210,21 @@ impl Queues {
         Ok(self.store.list(name, list, after, limit).await?)
     }
 
-    /// Gives dead keys another chance, all of them where none are named.
-    pub async fn revive(&self, name: &str, keys: Option<&[String]>) -> Result<usize, Error> {
+    /// Gives keys that are dead or failed another chance: those named, or all that were given up in one of these ways.
+    pub async fn revive(
+        &self,
+        name: &str,
+        keys: Option<&[String]>,
+        given_up: &[GivenUp],
+    ) -> Result<usize, Error> {
         let line = self.line(name)?;
-        let Some(keys) = keys else { return Ok(self.store.revive_all(name).await?) };
+        let Some(keys) = keys else {
+            let mut revived = 0;
+            for way in given_up {
+                revived += self.store.revive_all(name, *way).await?;
+            }
+            return Ok(revived);
+        };
         let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.store.revive(name, &checked).await?)
     }
@@ -256,7 +264,7 @@ pub(crate) fn declared(queue: &config::Queue) -> Option<Spec> {
     Some(Spec {
         name: queue.name.clone(),
         settings: queue.settings,
-        results_max: RESULTS_MAX,
+        results_max: queue.results_max,
         url: Some(api.url.shown()),
         check: Arc::new(move |key| api.url.expand(key).map(|_| key.to_owned())),
     })

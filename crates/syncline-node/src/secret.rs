@@ -81,6 +81,17 @@ pub(crate) fn url_secrets(url: &str) -> Vec<String> {
     secrets
 }
 
+/// Whether an environment variable may hold a secret, this node's or another program's: nothing that the node starts inherits
+/// it. Whatever the configuration reads as a [`Secret`] must be among these.
+pub(crate) fn is_secret_variable(name: &str) -> bool {
+    const BEGINNINGS: [&str; 4] = ["AWS_", "PG", "RAKUTEN_", "DATABASE_URL"];
+    const PARTS: [&str; 7] =
+        ["TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "API_KEY", "PRIVATE_KEY"];
+    let name = name.to_ascii_uppercase();
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || PARTS.iter().any(|part| name.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +103,32 @@ mod tests {
             assert!(!shown.contains("canary"), "{shown}");
         }
         assert_eq!(secret.expose(), "canary-7f3a");
+    }
+
+    /// A job's command was given the bucket's key and the database's password: two names were removed, five were read.
+    #[test]
+    fn vw_20_every_variable_that_may_hold_a_secret_is_known() {
+        for name in [
+            "SYNCLINE_TOKEN",
+            "SYNCLINE_READ_TOKEN",
+            "DATABASE_URL",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "RAKUTEN_APPLICATION_ID",
+            "PGPASSWORD",
+            "PGPASSFILE",
+            "SMTP_PASSWORD",
+            "github_token",
+            "GOOGLE_API_KEY",
+        ] {
+            assert!(is_secret_variable(name), "{name}");
+        }
+        for name in
+            ["PATH", "HOME", "LANG", "SYNCLINE_JOB", "SYNCLINE_BUCKET", "SYNCLINE_URL", "KEYMAP", "PAGER"]
+        {
+            assert!(!is_secret_variable(name), "{name}");
+        }
     }
 
     #[test]

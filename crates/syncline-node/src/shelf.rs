@@ -19,6 +19,7 @@ mod steps;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use syncline_books::book::Book;
@@ -42,6 +43,9 @@ pub use view::{BookView, BooksPage, FindsPage, RefusedScan, Scan, Scanned, Searc
 /// Results kept of the queues whose results are pages of books, and of the others.
 const PAGES_KEPT: u32 = 10_000;
 const BOOKS_KEPT: u32 = 100_000;
+
+/// Longest time until a cover is asked for again that nobody could tell.
+const COVER_RETRY_MAX: Duration = Duration::from_secs(6 * 3_600);
 
 /// Scans taken up again at a time when the node starts.
 const TAKEN_UP_AT_ONCE: usize = 500;
@@ -119,6 +123,9 @@ impl Shelf {
             // A book that was removed, or never found, may have a result from then; one that was given up is wanted again.
             if added || (state == "searching" && !self.0.is_in_line(presets::SCANNER.name, *isbn).await?) {
                 wanted.push(isbn.to_string());
+            }
+            if state == "found" {
+                self.0.ask_for_cover(&isbn.to_string()).await?;
             }
             scanned.scans.push(Scan { isbn: isbn.to_string(), state });
         }
@@ -220,6 +227,23 @@ impl Inner {
         Ok(())
     }
 
+    /// Somebody scans a book again whose cover nobody could tell: it is asked for at once.
+    async fn ask_for_cover(&self, isbn: &str) -> Result<(), Error> {
+        let Some(book) = self.store.book(isbn).await? else { return Ok(()) };
+        let queue = presets::FETCH_BOOK_IMAGE.name;
+        if book.cover != Cover::Unknown || book.book.is_none() {
+            return Ok(());
+        }
+        let place = self.queues.entry(queue, isbn).await?.map(|entry| entry.place);
+        let kind = match place {
+            Some(Place::Waiting | Place::Running { .. }) => return Ok(()),
+            Some(Place::Retrying { .. }) => Kind::Retry,
+            _ => Kind::Again,
+        };
+        self.queues.enqueue(queue, kind, &[isbn.to_owned()]).await?;
+        Ok(())
+    }
+
     /// The library does not have it.
     async fn not_found(&self, isbn: Isbn13) -> Result<(), Error> {
         tracing::info!(%isbn, "the library does not have this book");
@@ -278,10 +302,15 @@ pub(crate) fn specs(config: &config::Shelf, paces: &[config::Queue]) -> Vec<Spec
     presets::ALL.iter().map(spec).collect()
 }
 
-/// A step calls nobody, so there is nothing for its breaker to protect: the queues behind it have their own.
-fn unbroken(preset: &presets::Preset, settings: Settings) -> Settings {
-    match preset.retry_delay_ms {
-        Some(_) => settings,
-        None => Settings { breaker_threshold: u32::MAX, ..settings },
+/// A step calls nobody, so there is nothing for its breaker to protect: the queues behind it have their own. A cover that
+/// nobody could tell is asked for again within seconds at first, and within hours for about a day.
+fn unbroken(preset: &presets::Preset, mut settings: Settings) -> Settings {
+    if preset.retry_delay_ms.is_none() {
+        settings.breaker_threshold = u32::MAX;
     }
+    if preset.name == presets::FETCH_BOOK_IMAGE.name {
+        settings.retry.multiplier = 4.0;
+        settings.retry.max_delay = COVER_RETRY_MAX;
+    }
+    settings
 }

@@ -78,6 +78,8 @@ pub struct Cluster {
     programs: Programs,
     /// Holds `data/`, the socket and the log. Owned by the user the server runs as; removed by `guard`.
     folder: PathBuf,
+    /// What the server is told beside the usual.
+    settings: Vec<String>,
     port: u16,
     /// `None` while stopped.
     server: Option<Child>,
@@ -88,10 +90,16 @@ pub struct Cluster {
 impl Cluster {
     /// Creates a cluster in a temporary folder and starts its server; returns when it accepts connections.
     pub fn start() -> Result<Self, Error> {
+        Self::start_with(&[])
+    }
+
+    /// The same with further settings of the server, each as `name=value`.
+    pub fn start_with(settings: &[&str]) -> Result<Self, Error> {
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
         let programs = Programs::find()?;
         let folder = programs.own_folder()?;
         let guard = programs.guard(&folder)?;
-        let mut cluster = Self { programs, folder, port: 0, server: None, guard };
+        let mut cluster = Self { programs, folder, settings, port: 0, server: None, guard };
         cluster.initialise()?;
         for attempt in 1.. {
             cluster.port = free_port()?;
@@ -178,6 +186,7 @@ impl Cluster {
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
         command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         command.args(["-c", "max_connections=600", "-c", "shared_buffers=32MB"]);
+        command.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let mut server = command.spawn().map_err(io("start the server"))?;
         loop {

@@ -63,6 +63,7 @@ macro_rules! step {
 pub(crate) const LOCK: i64 = 5;
 pub(crate) const OUTBOX: i64 = 6;
 pub(crate) const OUTBOX_ORDER: i64 = 8;
+pub(crate) const OUTBOX_DEAD: i64 = 15;
 
 /// Every step, oldest first.
 pub(crate) const MIGRATIONS: &[Migration] = &[
@@ -77,6 +78,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     step!(9, Queue, "queue call", "0009_queue_call.sql"),
     step!(10, Outbox, "outbox numbers", "0010_outbox_numbers.sql"),
     step!(11, Inbox, "inbox", "0011_inbox.sql"),
+    step!(12, Queue, "queue indexes", "0012_queue_indexes.sql"),
+    step!(13, Schedule, "schedule indexes", "0013_schedule_indexes.sql"),
+    step!(14, State, "state indexes", "0014_state_indexes.sql"),
+    step!(OUTBOX_DEAD, Outbox, "outbox dead", "0015_outbox_dead.sql"),
+    step!(16, Shelf, "shelf indexes", "0016_shelf_indexes.sql"),
 ];
 
 /// The newest version this program has.
@@ -133,7 +139,7 @@ mod tests {
     fn ss_03_an_outbox_alone_takes_its_own_steps_and_the_rest_follows_later() {
         let outbox: Vec<i64> =
             missing("s", &[], Scope::Outbox).unwrap().iter().map(|step| step.version).collect();
-        assert_eq!(outbox, [OUTBOX, OUTBOX_ORDER, 10]);
+        assert_eq!(outbox, [OUTBOX, OUTBOX_ORDER, 10, OUTBOX_DEAD]);
         let rest = missing("s", &outbox, Scope::All).unwrap();
         assert_eq!(rest.len(), MIGRATIONS.len() - outbox.len());
         assert!(rest.iter().all(|step| step.system != System::Outbox));

@@ -9,10 +9,13 @@
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
 //! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
 //! a lost server is found again without reopening; no call waits longer than [`CONNECT_MAX`] for a connection
-//! plus [`ANSWER_MAX`] for the answer.
+//! plus [`ANSWER_MAX`] for the answer, and no statement goes on for long after its caller has given up.
 //!
-//! **Poolers.** Nothing here outlives a transaction: no session settings, no session locks, and `LISTEN` only where
-//! there is no pooler. Prepared
+//! **Plans.** Every statement finds its rows by the one index that fits it, whatever the server believes of a table:
+//! settings keep it from going through tables ([`session`]), and no statement has two indexes to choose from (migrations
+//! 0008 and 0010). A test counts the blocks that every statement reads.
+//!
+//! **Poolers.** Behind one nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Prepared
 //! statements are kept only on connections that are ours alone. Opening finds out whether a pooler stands between
 //! ([`pooler`]); if so, nothing is prepared by name, and every statement, which is parsed and executed in two
 //! steps, runs inside a transaction, so that both steps meet the same server connection: four round trips instead
@@ -37,6 +40,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::Executor;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
@@ -164,6 +168,14 @@ impl Engine {
             outbox: Arc::default(),
             states: Arc::default(),
             pool: PoolOptions::new()
+                .after_connect(move |connection: &mut sqlx::PgConnection, _| {
+                    Box::pin(async move {
+                        if !between {
+                            connection.execute(sqlx::raw_sql(session::SETTINGS)).await?;
+                        }
+                        Ok(())
+                    })
+                })
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(CONNECT_MAX)
                 .idle_timeout(IDLE_MAX)
@@ -268,6 +280,23 @@ mod tests {
             ("postgres://u@%2Frun%2Fpg/main", "postgres:/run/pg/main"),
         ] {
             assert_eq!(describe(&PgConnectOptions::from_str(url).unwrap()), shown);
+        }
+    }
+
+    /// A caller that had given up left its statement running on the server, with the locks it held, for as long as it took.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn qu_05_on_postgres_a_statement_ends_soon_after_its_caller_stopped_waiting() {
+        let database = tokio::task::spawn_blocking(syncline_sim::postgres::database).await.unwrap();
+        let engine = Engine::open(&database.url).await.unwrap();
+        let pooled = Engine { pooled: true, ..engine.clone() };
+        for engine in [engine, pooled] {
+            for mut session in [engine.statement().await.unwrap(), engine.transaction().await.unwrap()] {
+                let limit = "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'";
+                let limit_ms: i64 = session.value(engine.query(limit)).await.unwrap();
+                let answer_max_ms = i64::try_from(ANSWER_MAX.as_millis()).unwrap();
+                assert!((answer_max_ms..2 * answer_max_ms).contains(&limit_ms), "{limit_ms}");
+                session.commit().await.unwrap();
+            }
         }
     }
 

@@ -122,12 +122,12 @@ pub trait Queues: Send + Sync {
         outcomes: Vec<(String, Outcome<String>)>,
     ) -> Result<usize, Error>;
 
-    /// Gives dead keys all their attempts once more, and tells how many of `keys` were dead.
+    /// Gives keys that are dead or failed all their attempts once more, and tells how many of `keys` were.
     async fn revive(&self, queue: &str, keys: &[String]) -> Result<usize, Error>;
 
-    /// Gives every dead key all its attempts once more, oldest first and some thousand to a transaction; tells how
-    /// many.
-    async fn revive_all(&self, queue: &str) -> Result<usize, Error>;
+    /// Gives every key that was given up in this way all its attempts once more, oldest first and some thousand to a
+    /// transaction; tells how many.
+    async fn revive_all(&self, queue: &str, given_up: GivenUp) -> Result<usize, Error>;
 
     /// Forgets keys, wherever they are, and tells how many there were.
     async fn remove(&self, queue: &str, keys: &[String]) -> Result<usize, Error>;
@@ -151,6 +151,9 @@ pub trait Queues: Send + Sync {
 
     /// The queues there are, by name.
     async fn names(&self) -> Result<Vec<String>, Error>;
+
+    /// Results that this process has dropped from a queue since it began, because there were more than its rules allow.
+    fn dropped(&self, queue: &str) -> u64;
 
     /// Marked as changed after every enqueue, result, revival or removal in this queue, by whatever process. Several
     /// changes may show as one, and one more than once. Must be called within a runtime.
@@ -231,6 +234,15 @@ pub enum List {
     Failed,
     /// What was given up, newest first.
     Dead,
+}
+
+/// The two ways in which a key is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GivenUp {
+    /// The API asked to come back later until there was no attempt left.
+    Dead,
+    /// The API refused the key, or failed on it until there was no attempt left.
+    Failed,
 }
 
 /// A place in a list, to go on from; its text can be read back.

@@ -1,16 +1,17 @@
 //! One page of results: the SRU envelope around the records.
 //!
 //! The envelope is read by local names, because its namespace has changed before; the records decide for
-//! themselves what they are. Document type declarations are refused, so there are no entities to expand and
-//! nothing to fetch; depth and number of nodes are bounded before anything is read.
+//! themselves what they are. Document type declarations are refused, so there are no entities to expand and nothing to
+//! fetch. Depth, attributes and namespaces are bounded before anything is parsed, and the number of nodes while it is:
+//! the parser compares attributes and namespaces with each other, so that a few of them too many take minutes.
 
 use std::borrow::Cow;
 
 use roxmltree::{Document, Node, ParsingOptions};
 use syncline_core::time::Timestamp;
 
-use super::record;
 use super::search::Search;
+use super::{bounds, record};
 use crate::answer::{Answer, Error, detail};
 use crate::book::Book;
 
@@ -19,6 +20,12 @@ pub const RECORDS_MAX: usize = 500;
 
 /// Deepest nesting of elements; the library's is about ten.
 pub const XML_DEPTH_MAX: u16 = 64;
+
+/// Most attributes of one element, namespaces included; the library's have about ten.
+pub(super) const XML_ATTRIBUTES_MAX: usize = 64;
+
+/// Most namespaces that are declared on an element and those around it.
+pub(super) const XML_NAMESPACES_MAX: usize = 128;
 
 /// Most nodes of one document; a full page has about 100,000.
 pub const XML_NODES_MAX: u32 = 250_000;
@@ -50,8 +57,11 @@ pub fn read_page(search: &Search, answer: &Answer<'_>, wall: Timestamp) -> Resul
         return refusal;
     }
     let number = |name| child(root, name).and_then(|node| node.text()?.trim().parse().ok());
-    let mut page =
-        Page { total: number("numberOfRecords"), next: number("nextRecordPosition"), ..Page::default() };
+    let mut page = Page {
+        total: number("numberOfRecords"),
+        next: number("nextRecordPosition").filter(|next| *next > 0),
+        ..Page::default()
+    };
     for record in child(root, "records").into_iter().flat_map(|records| children(records, "record")) {
         page.records = page.records.saturating_add(1);
         let book = (page.books.len() < RECORDS_MAX).then(|| read_record(record, search)).flatten();
@@ -93,22 +103,8 @@ fn refusal(root: Node<'_, '_>) -> Option<Result<Page, Error>> {
 fn parse(text: &str) -> Result<Document<'_>, Error> {
     let options =
         ParsingOptions { allow_dtd: false, nodes_limit: XML_NODES_MAX, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options).map_err(Error::malformed)?;
-    check_depth(&document)?;
-    Ok(document)
-}
-
-/// Nodes come in document order, parents before children, and their ids count from zero.
-fn check_depth(document: &Document<'_>) -> Result<(), Error> {
-    let mut depths: Vec<u16> = Vec::new();
-    for node in document.descendants() {
-        let depth = node.parent().map_or(0, |parent| depths[parent.id().get_usize()] + 1);
-        if depth > XML_DEPTH_MAX {
-            return Err(Error::malformed(format_args!("elements are nested deeper than {XML_DEPTH_MAX}")));
-        }
-        depths.push(depth);
-    }
-    Ok(())
+    bounds::check(text)?;
+    Document::parse_with_options(text, options).map_err(Error::malformed)
 }
 
 fn child<'a, 'input>(node: Node<'a, 'input>, name: &'static str) -> Option<Node<'a, 'input>> {

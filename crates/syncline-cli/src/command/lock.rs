@@ -62,11 +62,20 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// Become the command, as a child that does not outlive the one who holds the lock.
+    /// Run the command for the one who holds the lock, and end all it started.
     #[command(hide = true)]
-    Exec {
+    Keep {
         /// The process that holds the lock.
         holder: u32,
+        /// The command.
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Become the command, as a child that does not outlive its keeper.
+    #[command(hide = true)]
+    Exec {
+        /// The keeper.
+        keeper: u32,
         /// The command.
         #[arg(last = true, required = true)]
         command: Vec<std::ffi::OsString>,
@@ -79,7 +88,8 @@ impl Lock {
             Action::Run(run) => run.run().await,
             Action::List { prefix, limit, target } => list(&target, &prefix, limit).await,
             Action::Release { name, lease, force, target } => release(&target, &name, lease, force).await,
-            Action::Exec { holder, command } => run::become_command(holder, &command),
+            Action::Keep { holder, command } => run::keep(holder, &command).await,
+            Action::Exec { keeper, command } => run::become_command(keeper, &command),
         }
     }
 }

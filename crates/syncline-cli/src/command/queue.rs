@@ -22,8 +22,9 @@ Examples:
   syncline queue add words tide --kind again
                                             once more, although it has a result
   syncline queue results words tide         what came back
-  syncline queue dead words                 keys given up after too many attempts
-  syncline queue retry words                give all of them another chance
+  syncline queue dead words                 keys given up after too many 429s
+  syncline queue retry words                give dead and failed keys another chance
+  syncline queue retry words --failed       only those that failed
   syncline queue remove words tide          forget a key and its result";
 
 /// Show and change paced queues.
@@ -80,7 +81,7 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// List keys that were given up after too many attempts.
+    /// List keys that were given up after too many 429s.
     Dead {
         /// The queue's name.
         name: String,
@@ -89,12 +90,18 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// Give dead keys all their attempts once more: those named, or all.
+    /// Give keys that are dead or failed all their attempts once more: those named, or all.
     Retry {
         /// The queue's name.
         name: String,
         #[command(flatten)]
         keys: Keys,
+        /// Of all keys, only those in this state; both if absent.
+        #[arg(long, value_enum, conflicts_with_all = ["keys", "file"])]
+        state: Option<GivenUp>,
+        /// The same as --state failed.
+        #[arg(long, conflicts_with_all = ["keys", "file", "state"])]
+        failed: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -112,8 +119,8 @@ enum Action {
 /// Which part of a list.
 #[derive(clap::Args)]
 struct Listing {
-    /// At most this many keys, 1,000 at most.
-    #[arg(long, default_value_t = 20)]
+    /// At most this many keys.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Go on behind here: what the page before ended with.
     #[arg(long, value_name = "CURSOR")]
@@ -129,6 +136,15 @@ enum State {
     Done,
     Failed,
     Dead,
+}
+
+/// The two ways in which a key is given up.
+#[derive(Clone, Copy, ValueEnum)]
+enum GivenUp {
+    /// After too many 429s.
+    Dead,
+    /// Refused by the API, or failed too often.
+    Failed,
 }
 
 /// How a key is put into a queue.
@@ -158,7 +174,10 @@ impl Queue {
                 add::results(&target, &name, &keys.some("key")?, wait).await
             }
             Action::Dead { name, listing, target } => show::keys(&target, &name, State::Dead, &listing).await,
-            Action::Retry { name, keys, target } => retry(&target, &name, &keys.read()?).await,
+            Action::Retry { name, keys, state, failed, target } => {
+                let state = if failed { Some(GivenUp::Failed) } else { state };
+                retry(&target, &name, &keys.read()?, state).await
+            }
             Action::Remove { name, keys, target } => remove(&target, &name, &keys.some("key")?).await,
         }
     }
@@ -191,15 +210,21 @@ impl Kind {
     }
 }
 
-async fn retry(target: &Target, name: &str, keys: &[String]) -> anyhow::Result<()> {
-    let body = if keys.is_empty() { json!({}) } else { json!({ "keys": keys }) };
+async fn retry(target: &Target, name: &str, keys: &[String], state: Option<GivenUp>) -> anyhow::Result<()> {
+    let mut body = if keys.is_empty() { json!({}) } else { json!({ "keys": keys }) };
+    if let Some(state) = state {
+        body["state"] = json!(match state {
+            GivenUp::Dead => "dead",
+            GivenUp::Failed => "failed",
+        });
+    }
     let path = ["api", "queues", name, "revive"];
     let answer = target.client()?.ask(Method::POST, &path, &[], Some(&body)).await?;
     if target.json {
         return output::line(answer);
     }
     match number(&answer, "revived") {
-        0 => output::line(toned(Tone::Quiet, "none was dead")),
+        0 => output::line(toned(Tone::Quiet, "none was dead or failed")),
         1 => output::line("1 key is back in line"),
         count => output::line(format_args!("{count} keys are back in line")),
     }

@@ -1,6 +1,6 @@
 //! `syncline scan`: from ISBNs to books on the shelf, shown as they arrive.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -93,18 +93,18 @@ impl<'a> Shelf<'a> {
 
     async fn wait(&mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
         let bar = Progress::new(self.pending.total());
-        let mut left_ms = None;
+        let mut left = BTreeMap::new();
         while !self.pending.is_empty() {
             match listener.next().await? {
                 Heard::Event { name, data } => match name.as_str() {
                     "shelf.book" => self.heard_of(&data, &bar)?,
                     "shelf.removed" => self.gone(text(&data, "isbn"), &bar)?,
-                    "queue" => left_ms = longest(left_ms, &data),
+                    "queue" => drop(left.insert(text(&data, "name").to_owned(), data["left_ms"].as_u64())),
                     _ => {}
                 },
                 Heard::LookAgain => self.look(client, &bar).await?,
             }
-            bar.set(self.pending.done(), self.ahead(left_ms));
+            bar.set(self.pending.done(), self.ahead(longest(&left)));
         }
         bar.end();
         Ok(())
@@ -113,7 +113,9 @@ impl<'a> Shelf<'a> {
     fn ahead(&self, left_ms: Option<u64>) -> String {
         let covers = self.coverless.len();
         let left = left_ms.filter(|ms| *ms > 0).map_or(String::new(), |ms| format!(", {} left", span(ms)));
-        format!("{} books and {covers} covers to come{left}", self.pending.left() - covers)
+        let books = self.pending.left() - covers;
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        format!("{books} book{} and {covers} cover{} to come{left}", plural(books), plural(covers))
     }
 
     /// Asks how books stand, those that were scanned first before the others, until so many in a row are not there yet. A
@@ -181,10 +183,13 @@ impl<'a> Shelf<'a> {
     }
 }
 
-/// The queue that takes longest decides how long the shelf takes.
-fn longest(known: Option<u64>, queue: &Value) -> Option<u64> {
-    let left = queue["left_ms"].as_u64();
-    if text(queue, "name") == "fetchBookImage" || known.is_none() { left } else { known.max(left) }
+/// The queues that call an API, and so decide how long the shelf takes. The others wait for these.
+const CALLING: [&str; 3] = ["fetchNdlSearch", "fetchGoogleSearch", "fetchRakutenSearch"];
+
+/// What the slowest of them says now; nothing while one of them cannot tell, for instance because it is paused.
+fn longest(left: &BTreeMap<String, Option<u64>>) -> Option<u64> {
+    let calling = left.iter().filter(|(queue, _)| CALLING.contains(&queue.as_str()));
+    calling.map(|(_, left)| *left).collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
 fn described(book: &Value) -> String {
@@ -204,6 +209,18 @@ fn described(book: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A scan of eight books was said to take 24 days: the longest time any queue had ever said was kept.
+    #[test]
+    fn qu_34_the_time_left_is_what_the_slowest_api_says_now() {
+        let left = |queues: &[(&str, Option<u64>)]| {
+            longest(&queues.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect())
+        };
+        let (ndl, google, image) = ("fetchNdlSearch", "fetchGoogleSearch", "fetchBookImage");
+        assert_eq!(left(&[(ndl, Some(400)), (google, Some(900)), (image, Some(90_000_000))]), Some(900));
+        assert_eq!(left(&[(ndl, Some(400)), (google, None)]), None);
+        assert_eq!(left(&[]), None);
+    }
 
     #[test]
     fn bk_01_a_book_is_shown_with_all_that_is_known_and_no_more() {

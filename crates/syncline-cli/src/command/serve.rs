@@ -88,6 +88,10 @@ pub(crate) fn exposed(file: &Path) -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
+        // Commands of jobs have no business with the secrets in our environment, nor with our memory.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+            .context("cannot hide the environment from other processes")?;
         let config = self.settings.load()?;
         if self.check {
             if let Some(file) = config.exposed_file() {

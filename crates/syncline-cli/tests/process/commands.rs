@@ -105,7 +105,8 @@ fn cn_23_doctor_changes_nothing_on_postgres_or_sqlite() {
     std::fs::write(folder.path().join("empty.db"), "").unwrap();
     for url in [database.url.as_str(), "sqlite:empty.db"] {
         let arguments = ["doctor", "--listen", "127.0.0.1:0", "--database-url", url];
-        let shown = text(&run(folder.path(), &arguments, &[]));
+        let output = run(folder.path(), &arguments, &[]);
+        let shown = text(&output);
         assert!(shown.contains("the next start makes its tables"), "{shown}");
     }
     assert_eq!(std::fs::read(folder.path().join("empty.db")).unwrap(), b"");

@@ -138,6 +138,54 @@ fn lk_23_a_command_does_not_outlive_the_holder_of_its_lock_nor_a_node_that_is_go
     wait_until_gone(pid);
 }
 
+/// `lock run` was killed, its shell died, and the program that the shell had started ran on while the next one held the lock.
+#[cfg(target_os = "linux")]
+#[test]
+fn lk_32_a_killed_holder_takes_everything_its_command_started_along() {
+    let node = Node::start("");
+    // In front, in the background, in a session of its own, and orphaned: each says its number first.
+    let script = "sh -c 'echo $$; sleep 4411' & setsid sh -c 'echo $$; exec sleep 4412' & \
+         (sh -c 'echo $$; exec sleep 4413' &) ; sh -c 'echo $$; sleep 4414'";
+    let mut child = start(&node, &["lock", "run", "project", "--ttl", "2", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().take(4);
+    let pids: Vec<Pid> = lines.map(|line| Pid::from_raw(line.unwrap().parse().unwrap()).unwrap()).collect();
+    assert_eq!(pids.len(), 4);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Whoever gets the lock next finds none of them.
+    let alive = pids.iter().map(|pid| format!("kill -0 {} 2>/dev/null && echo alive", pid.as_raw_nonzero()));
+    let look = alive.collect::<Vec<_>>().join("; ") + "; true";
+    let next = ask(&node, &["lock", "run", "project", "--", "sh", "-c", &look]);
+    assert_eq!((next.status.code(), next.stdout.as_slice()), (Some(0), b"".as_slice()), "{next:?}");
+}
+
+#[test]
+fn lk_32_what_a_command_leaves_in_the_background_ends_with_the_lease() {
+    let node = Node::start("");
+    let ended =
+        ask(&node, &["lock", "run", "project", "--", "sh", "-c", "sleep 4415 >/dev/null & echo $!; exit 3"]);
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    let pid: i32 = String::from_utf8(ended.stdout).unwrap().trim().parse().unwrap();
+    assert!(test_kill_process(Pid::from_raw(pid).unwrap()).is_err(), "it is still there");
+}
+
+#[test]
+fn lk_23_the_token_can_be_kept_from_the_command() {
+    let node = Node::start("");
+    let run = |options: &[&str]| {
+        let mut arguments = vec!["lock", "run", "project"];
+        arguments.extend(options);
+        arguments.extend(["--", "sh", "-c", "echo ${SYNCLINE_TOKEN:-none}"]);
+        String::from_utf8(start(&node, &arguments).env("SYNCLINE_TOKEN", "canary").output().unwrap().stdout)
+            .unwrap()
+    };
+    assert_eq!(run(&[]), "canary\n");
+    assert_eq!(run(&["--hide-token"]), "none\n");
+}
+
 #[test]
 fn lk_20_a_holder_that_was_frozen_stops_its_command_when_it_wakes() {
     let node = Node::start("");

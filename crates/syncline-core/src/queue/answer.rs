@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::Settings;
+use super::{Breaker, Pace, Settings};
 use crate::time::Timestamp;
 
 /// Longest reason kept with a key; the rest of a longer one is cut off.
@@ -32,6 +32,8 @@ pub enum Answer<R> {
         reason: String,
         /// Whether another attempt is worth it; if not, the key ends here with an empty result.
         retry: bool,
+        /// Whether it was not the API itself that answered: no connection, no answer in time, a gateway's 502, 503 or 504.
+        away: bool,
     },
     /// Not at all: it was not begun in time. The key is first in line again and the run does not count.
     NotMade,
@@ -62,6 +64,11 @@ pub enum Outcome<R> {
     Failed(String),
     /// Bring it back later.
     Retrying {
+        /// When.
+        due: Timestamp,
+    },
+    /// Bring it back later, and do not count the run: the API was not there.
+    Excused {
         /// When.
         due: Timestamp,
     },
@@ -104,26 +111,75 @@ impl<R> Answer<R> {
     }
 }
 
+/// How the API was when a call had ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Health {
+    /// The breaker is open, or this call opened it, or this was its probe.
+    pub out: bool,
+    /// Calls in a row, this one included, that the API did not answer.
+    pub failures: u32,
+}
+
+impl Health {
+    /// The API after `call`, which was among the calls of `pace` and leaves its breaker like this.
+    #[must_use]
+    pub fn after(pace: &Pace, call: u64, breaker: Breaker) -> Self {
+        let probe = pace.call(call).is_some_and(|call| call.probe);
+        match breaker {
+            Breaker::Closed { failures } => Self { out: probe, failures },
+            Breaker::Open { .. } | Breaker::HalfOpen { .. } => Self { out: true, failures: 0 },
+        }
+    }
+
+    /// Whether the API's absence explains that run number `attempt` brought no answer. An outage is no key's fault: no key is
+    /// used up while the breaker finds out whether the API is back, nor before the breaker opens, if nobody has been answered
+    /// since the key's first attempt.
+    const fn excuses<R>(self, answer: &Answer<R>, attempt: u32) -> bool {
+        match answer {
+            Answer::Broken { away, .. } => self.out || (*away && self.failures >= attempt),
+            _ => false,
+        }
+    }
+}
+
 impl Settings {
-    /// What becomes of a key whose run number `attempt` (counted from 1) ended with `answer` at `now`.
+    /// What becomes of a key whose run number `attempt` (counted from 1) ended with `answer` at `now`, which left the API
+    /// in this `health`.
     ///
     /// `random` is a fresh number from 0 to 1.
     #[must_use]
-    pub fn judge<R>(&self, answer: Answer<R>, attempt: u32, now: Timestamp, random: f64) -> Outcome<R> {
+    pub fn judge<R>(
+        &self,
+        answer: Answer<R>,
+        attempt: u32,
+        health: Health,
+        now: Timestamp,
+        random: f64,
+    ) -> Outcome<R> {
+        if health.excuses(&answer, attempt) {
+            let delay = self.delay(attempt.min(self.retry.max_attempts.saturating_sub(1)), random);
+            return Outcome::Excused { due: now + delay.unwrap_or(self.retry_delay) };
+        }
         let reason = match answer {
             Answer::Done(result) => return Outcome::Done(result),
             Answer::NotMade => return Outcome::Waiting,
-            Answer::Refused { reason } | Answer::Broken { reason, retry: false } => {
+            Answer::Refused { reason } | Answer::Broken { reason, retry: false, .. } => {
                 return Outcome::Failed(reason);
             }
             Answer::Throttled { .. } => "too many requests".to_owned(),
-            Answer::Broken { reason, retry: true } => reason,
+            Answer::Broken { reason, retry: true, .. } => reason,
         };
         match self.delay(attempt, random) {
             Some(delay) => Outcome::Retrying { due: now + delay },
-            None => Outcome::Dead(format!("given up after {attempt} attempts: {reason}")),
+            None => Outcome::Dead(given_up(attempt, &reason)),
         }
     }
+}
+
+/// Why a key is dead.
+pub(super) fn given_up(attempts: u32, reason: &str) -> String {
+    let attempts = if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+    format!("given up after {attempts}: {reason}")
 }
 
 /// `reason` as it is kept.
@@ -149,28 +205,67 @@ mod tests {
         let throttled = Answer::<()>::Throttled { retry_after: None };
         let due = NOW + Duration::from_millis(500);
         for random in [0.0, 0.5, 1.0, f64::NAN] {
-            assert_eq!(settings().judge(throttled.clone(), 1, NOW, random), Outcome::Retrying { due });
+            assert_eq!(
+                settings().judge(throttled.clone(), 1, Health::default(), NOW, random),
+                Outcome::Retrying { due }
+            );
         }
     }
 
     #[test]
     fn qu_04_other_failures_end_with_an_empty_result_and_its_reason() {
-        let broken = Answer::<()>::Broken { reason: "500".to_owned(), retry: false };
-        assert_eq!(settings().judge(broken, 1, NOW, 0.0), Outcome::Failed("500".to_owned()));
+        let broken = Answer::<()>::Broken { reason: "500".to_owned(), retry: false, away: false };
+        assert_eq!(
+            settings().judge(broken, 1, Health::default(), NOW, 0.0),
+            Outcome::Failed("500".to_owned())
+        );
         let refused = Answer::<()>::Refused { reason: "not XML".to_owned() };
-        assert_eq!(settings().judge(refused, 1, NOW, 0.0), Outcome::Failed("not XML".to_owned()));
+        assert_eq!(
+            settings().judge(refused, 1, Health::default(), NOW, 0.0),
+            Outcome::Failed("not XML".to_owned())
+        );
     }
 
     #[test]
     fn qu_22_delays_grow_have_jitter_and_end_on_the_dead_list() {
-        let broken = Answer::<()>::Broken { reason: "no route".to_owned(), retry: true };
-        let due = |random| settings().judge(broken.clone(), 2, NOW, random);
+        let broken = Answer::<()>::Broken { reason: "no route".to_owned(), retry: true, away: true };
+        let well = Health { out: false, failures: 1 };
+        let due = |random| settings().judge(broken.clone(), 2, well, NOW, random);
         assert_eq!(due(0.0), Outcome::Retrying { due: NOW + Duration::from_millis(1_000) });
         assert_eq!(due(0.5), Outcome::Retrying { due: NOW + Duration::from_millis(750) });
-        let Outcome::Dead(reason) = settings().judge(broken, 3, NOW, 0.0) else {
+        let Outcome::Dead(reason) = settings().judge(broken, 3, well, NOW, 0.0) else {
             panic!("three attempts are all")
         };
         assert_eq!(reason, "given up after 3 attempts: no route");
+    }
+
+    /// An API that was away for a minute used its keys up one by one: each probe of the breaker was an attempt of the key
+    /// it was made for, and after three of them the key had failed.
+    #[test]
+    fn qu_34_an_outage_uses_up_no_attempt() {
+        let broken = |away| Answer::<()>::Broken { reason: "no answer".to_owned(), retry: false, away };
+        let judged = |away, attempt, out, failures| {
+            let outcome = settings().judge(broken(away), attempt, Health { out, failures }, NOW, 0.0);
+            matches!(outcome, Outcome::Excused { .. })
+        };
+        for (away, attempt, out, failures, excused) in [
+            // The breaker is open: whatever came of its probe.
+            (false, 3, true, 5, true),
+            (true, 9, true, 5, true),
+            // Nobody has been answered since the key's first attempt.
+            (true, 3, false, 3, true),
+            (true, 1, false, 1, true),
+            // Others were: it is the key.
+            (true, 3, false, 2, false),
+            (true, 3, false, 0, false),
+            // The API answered, and said that it failed on this key.
+            (false, 3, false, 3, false),
+        ] {
+            assert_eq!(judged(away, attempt, out, failures), excused, "{away} {attempt} {out} {failures}");
+        }
+        let throttled = Answer::<()>::Throttled { retry_after: None };
+        let out = Health { out: true, failures: 9 };
+        assert!(matches!(settings().judge(throttled, 3, out, NOW, 0.0), Outcome::Dead(_)));
     }
 
     #[test]

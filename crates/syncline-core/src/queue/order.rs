@@ -267,8 +267,8 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         runs
     }
 
-    /// Gives a dead key all its attempts once more: right after the head if it came as priority, else at the
-    /// tail. False if it is not dead.
+    /// Gives a key that is dead or failed all its attempts once more: right after the head if it came as priority, else at
+    /// the tail. False if it is neither.
     pub fn revive<Q>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -276,7 +276,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     {
         let Some(slot) = self.slots.find(key) else { return false };
         let entry = self.slots.entry_mut(slot);
-        if !matches!(entry.place, Place::Dead(_)) {
+        if !matches!(entry.place, Place::Dead(_) | Place::Failed(_)) {
             return false;
         }
         entry.attempts = 0;
@@ -298,7 +298,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     fn settle_slot(&mut self, slot: u32, outcome: Outcome<R>) -> Settled {
         let again = matches!(self.slots.entry(slot).place, Place::Running { again: true });
         let (place, settled) = match outcome {
-            // These two start another run after `again` was asked for, which is the one more run.
+            // These start another run after `again` was asked for, which is the one more run.
             Outcome::Waiting => {
                 self.put_first(slot);
                 let entry = self.slots.entry_mut(slot);
@@ -306,6 +306,11 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
                 return Settled::Waiting;
             }
             Outcome::Retrying { due } => (Place::Retrying { due }, Settled::Retrying { due }),
+            Outcome::Excused { due } => {
+                let entry = self.slots.entry_mut(slot);
+                entry.attempts = entry.attempts.saturating_sub(1);
+                (Place::Retrying { due }, Settled::Retrying { due })
+            }
             _ if again => {
                 self.wait(slot, Spot::Back);
                 self.start_over(slot);

@@ -10,10 +10,11 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 
+use super::answer::given_up;
 use super::random::Random;
 use super::{
-    Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Kind, Limits, Meter, Outcome, Pace, Pacer,
-    PauseReason, Permit, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
+    Answer, BadRecord, Breaker, Change, Clock, Enqueued, Full, Health, Kind, Limits, Meter, Outcome, Outlook,
+    Pace, Pacer, PauseReason, Permit, Place, Progress, Queue, Record, RunId, Settings, Settled, Why,
 };
 use crate::time::Timestamp;
 
@@ -147,9 +148,15 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
 
     /// What to do now. Ask until it says to wait.
     pub fn poll(&mut self, clock: Clock) -> Step<K> {
+        let step = self.step(clock);
+        self.meter.look(clock.now, self.outlook(clock.now));
+        step
+    }
+
+    fn step(&mut self, clock: Clock) -> Step<K> {
         while let Some(call) = self.pacer.lose(clock.now) {
-            let answer = Answer::Broken { reason: "no answer in time".to_owned(), retry: true };
-            if let Some((key, settled)) = self.answered(clock.now, call, answer) {
+            let answer = Answer::Broken { reason: "no answer in time".to_owned(), retry: true, away: true };
+            if let Some((key, settled)) = self.answered(clock.now, call, answer, Health::default()) {
                 return Step::Lost { key, call, settled };
             }
         }
@@ -172,8 +179,8 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
     /// A call ended. Tells whose it was and what became of the key; `None` if the answer is not wanted any more,
     /// because the call was given up as lost or its key removed.
     pub fn settle(&mut self, clock: Clock, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
-        self.pacer.end(clock, call, answer.signal(), self.random.share());
-        self.answered(clock.now, call, answer)
+        let health = self.pacer.end(clock, call, answer.signal(), self.random.share());
+        self.answered(clock.now, call, answer, health)
     }
 
     /// Ends keys by results that came from elsewhere; see [`Queue::dequeue`]. A call under way for such a key goes
@@ -194,7 +201,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
         self.pacer.renew(now, call)
     }
 
-    /// Gives a dead key all its attempts once more; false if it is not dead.
+    /// Gives a key that is dead or failed all its attempts once more; false if it is neither.
     pub fn revive<Q>(&mut self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -243,7 +250,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             Some(wait) => Some(wait.until),
         };
         Status {
-            progress: self.meter.progress(now, counts),
+            progress: self.meter.progress(now, self.outlook(now)),
             next_call_at,
             next_retry_at,
             paused: self.pacer.paused(now),
@@ -253,15 +260,26 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
     }
 
     /// Ends the run that a call was made for, unless it is over already.
-    fn answered(&mut self, now: Timestamp, call: u64, answer: Answer<R>) -> Option<(K, Settled)> {
+    fn answered(
+        &mut self,
+        now: Timestamp,
+        call: u64,
+        answer: Answer<R>,
+        health: Health,
+    ) -> Option<(K, Settled)> {
         let at = self.calls.binary_search_by_key(&call, |&(id, _)| id).ok()?;
         let (_, run) = self.calls.remove(at);
         let run = self.queue.run(run)?;
         let (key, id) = (run.key.clone(), run.id);
-        let outcome = self.pacer.settings().judge(answer, run.attempt, now, self.random.share());
+        let outcome = self.pacer.settings().judge(answer, run.attempt, health, now, self.random.share());
         let settled = self.queue.settle_run(id, outcome)?;
         self.count(now, settled);
         Some((key, settled))
+    }
+
+    fn outlook(&self, now: Timestamp) -> Outlook {
+        let held = self.pacer.paused(now).is_some() || !matches!(self.pace().breaker, Breaker::Closed { .. });
+        Outlook { counts: self.queue.counts(), interval: self.pacer.settings().interval, held }
     }
 
     fn count(&mut self, now: Timestamp, settled: Settled) {
@@ -271,6 +289,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             Settled::Dead => self.meter.dead(now),
             Settled::Retrying { .. } | Settled::Again | Settled::Waiting => {}
         }
+        self.meter.look(now, self.outlook(now));
     }
 
     /// Takes up what ran in a former process.
@@ -283,7 +302,7 @@ impl<K: Eq + Hash + Clone, R, S: BuildHasher> Paced<K, R, S> {
             if attempts < self.pacer.settings().retry.max_attempts {
                 self.queue.release(&key);
             } else {
-                let reason = format!("given up after {attempts} attempts: the process ended during the last");
+                let reason = given_up(attempts, "the process ended during the last");
                 self.queue.settle(&key, Outcome::Dead(reason));
                 self.meter.dead(now);
             }

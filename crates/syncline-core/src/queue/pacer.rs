@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::pace::VERSION_MAX;
 use super::random::Random;
 use super::settings::{PAUSE_MAX, SPAN_MAX};
-use super::{Breaker, Pace, Pause, PauseReason, Settings, Signal};
+use super::{Breaker, Health, Pace, Pause, PauseReason, Settings, Signal};
 use crate::time::Timestamp;
 
 /// The time of day may drift against the monotonic clock by this much between two looks before it is taken to have
@@ -193,11 +193,13 @@ impl Pacer {
         Ok(self.permit(call, now))
     }
 
-    /// A call ended. One that was given up as lost counts too: it did end, and may bring a pause.
+    /// A call ended. One that was given up as lost counts too: it did end, and may bring a pause. Tells how the API is now,
+    /// as far as that matters for the call's key.
     ///
     /// `random` is a fresh number from 0 to 1.
-    pub fn end(&mut self, clock: Clock, call: u64, signal: Signal, random: f64) {
+    pub fn end(&mut self, clock: Clock, call: u64, signal: Signal, random: f64) -> Health {
         let (breaker, pause) = self.consequences(clock, call, signal, random);
+        let health = Health::after(&self.pace, call, breaker);
         if let Some(index) = self.pace.position(call) {
             self.seen_at.remove(index);
         }
@@ -207,6 +209,7 @@ impl Pacer {
             let until = clock.now + Duration::from_millis(length_ms);
             self.hold = Some(Hold { id: self.pace.version, until, reason });
         }
+        health
     }
 
     /// A call goes on: its new deadline, or `None` if it was given up.

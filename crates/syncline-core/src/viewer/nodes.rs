@@ -2,9 +2,10 @@
 //!
 //! Each [`Report`] read from the shared store is held against this node's own monotonic clock from the moment it
 //! was first seen: no wall clock, neither the writer's nor the store's, decides how long a promise stands. Seen
-//! later than written, a promise stands a little too long, never too short: in doubt somebody is watching. A reader
-//! that has just started takes what it finds at its word for the same reason, its own former life's report
-//! included: a restarted node has a new id, so that report is just another node's.
+//! later than written, a promise stands a little too long, never too short: in doubt somebody is watching. Only a report
+//! of a node that was never heard of before may have been there for long, as a reader that has just started finds them,
+//! its own former life's included: it is as old as the store says, or else the viewers of a dead node would come back
+//! with every restart.
 //!
 //! Read the store right before a decision and every few seconds besides: the time between a report's writing and
 //! its first reading is the time by which its promise is stretched. Then ask for the moment the job fell due, not for
@@ -65,14 +66,16 @@ impl Nodes {
         // What stood at the last reading may still be asked for: a job may have fallen due since.
         let read_before = std::mem::replace(&mut self.read_at, now);
         for (node, report) in reports.into_iter().take(kv::LIST_MAX).filter(|(node, _)| *node != self.own) {
-            let mut peer = former.remove(node).unwrap_or_default();
+            let known = former.remove(node);
+            let age = if known.is_some() { Duration::ZERO } else { Duration::from_millis(report.age_ms) };
+            let mut peer = known.unwrap_or_default();
             peer.listed_at = now;
             // The same number is the same report, and a lower one was overtaken on its way.
             if peer.promises.is_empty() || peer.seq < report.seq {
                 if peer.promises.len() == PROMISES_MAX {
                     peer.promises.remove(0);
                 }
-                peer.promises.push(Promise::new(now, report));
+                peer.promises.push(Promise::new(now, age, report));
                 peer.seq = report.seq;
             }
             self.peers.insert(node.to_owned(), peer);
@@ -124,12 +127,12 @@ impl Peer {
 }
 
 impl Promise {
-    fn new(now: Timestamp, report: Report) -> Self {
-        let until = |ms| match ms {
+    fn new(now: Timestamp, age: Duration, report: Report) -> Self {
+        let until = |ms| match Duration::from_millis(ms).min(TTL + SLACK).saturating_sub(age) {
             // No promise, not even for a moment before it was heard.
-            0 => Timestamp::ZERO,
-            // No honest promise is longer than this; a garbled one must not keep the gate open for ever.
-            ms => now + Duration::from_millis(ms).min(TTL + SLACK),
+            Duration::ZERO => Timestamp::ZERO,
+            // No honest promise is longer than that; a garbled one must not keep the gate open for ever.
+            left => now + left,
         };
         let (watched_until, visible_until) = (until(report.watched_for_ms), until(report.visible_for_ms));
         Self { summary: report.summary, heard_at: now, watched_until, visible_until }
@@ -145,6 +148,7 @@ impl Promise {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::viewer::REPORT_TTL;
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::from_ms(seconds * 1_000)
@@ -152,7 +156,14 @@ mod tests {
 
     fn report(seq: u64, viewers: u64, watched_for_s: u64) -> Report {
         let summary = Summary { viewers, visible: 0 };
-        Report { seq, summary, watched_for_ms: watched_for_s * 1_000, visible_for_ms: 0 }
+        Report {
+            seq,
+            summary,
+            watched_for_ms: watched_for_s * 1_000,
+            visible_for_ms: 0,
+            written_at_ms: 0,
+            age_ms: 0,
+        }
     }
 
     #[test]
@@ -166,6 +177,29 @@ mod tests {
         nodes.observe(at(1_060), [("a", report(2, 1, 70))]);
         assert_eq!(nodes.total(at(1_129)).viewers, 1);
         assert_eq!(nodes.total(at(1_130)).viewers, 0);
+    }
+
+    /// A node that was restarted a hundred seconds after its former life had died counted that life's viewer again, for a
+    /// minute, and so did the next restart and the one after it, until the report had expired.
+    #[test]
+    fn vw_02_a_dead_nodes_viewers_do_not_come_back_with_a_restart() {
+        let left = |seconds| REPORT_TTL - Duration::from_secs(seconds);
+        for (age_s, wall_s, counted) in
+            [(0, 0, 1), (40, 40, 1), (69, 69, 1), (71, 71, 0), (100, 100, 0), (590, 590, 0)]
+        {
+            let mut restarted = Nodes::new("me-2");
+            let found = Report { written_at_ms: 1, ..report(812, 1, 70) }.read(left(age_s), at(wall_s));
+            restarted.observe(at(5), [("me-1", found)]);
+            assert_eq!(restarted.total(at(5)).viewers, counted, "{age_s} s old");
+        }
+        // A clock that was set ahead, the store's or ours, takes nothing back.
+        for (stored_s, wall_s) in [(300, 10), (10, 300)] {
+            let mut restarted = Nodes::new("me-2");
+            let found = Report { written_at_ms: 1, ..report(812, 1, 70) }.read(left(stored_s), at(wall_s));
+            restarted.observe(at(5), [("me-1", found)]);
+            assert_eq!(restarted.total(at(60)).viewers, 1);
+            assert_eq!(restarted.total(at(66)).viewers, 0);
+        }
     }
 
     #[test]
@@ -252,6 +286,8 @@ mod tests {
         let seen = Report {
             summary: Summary { viewers: 5, visible: 2 },
             visible_for_ms: 30_000,
+            written_at_ms: 0,
+            age_ms: 0,
             ..report(1, 5, 60)
         };
         nodes.observe(at(0), [("me", report(9, 100, 60)), ("a", report(1, 2, 60)), ("b", seen)]);

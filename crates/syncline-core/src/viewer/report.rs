@@ -43,6 +43,26 @@ pub struct Report {
     pub watched_for_ms: u64,
     /// The same for pages in sight.
     pub visible_for_ms: u64,
+    /// When it was written, by the time of day of its writer; zero if it does not say.
+    #[serde(default)]
+    pub written_at_ms: u64,
+    /// How old it was when it was read. Not part of what is stored.
+    #[serde(skip)]
+    pub age_ms: u64,
+}
+
+impl Report {
+    /// The same as read from the store, where it has `ttl_left` to live, at this time of day. Of the two clocks that tell its
+    /// age, the one that says less is believed: one that was set ahead must not take a promise back.
+    #[must_use]
+    pub fn read(self, ttl_left: Duration, wall: Timestamp) -> Self {
+        let stored_for = REPORT_TTL.saturating_sub(ttl_left);
+        let written_for = match self.written_at_ms {
+            0 => stored_for,
+            written_at_ms => wall.saturating_since(Timestamp::from_ms(written_at_ms)),
+        };
+        Self { age_ms: u64::try_from(stored_for.min(written_for).as_millis()).unwrap_or(u64::MAX), ..self }
+    }
 }
 
 /// The key of the report of `node`, an id that no other process ever had, this node's former life included.
@@ -110,6 +130,8 @@ impl Pledge {
             summary: roster.counts(now),
             watched_for_ms: left_ms(promise.watched_until),
             visible_for_ms: left_ms(promise.visible_until),
+            written_at_ms: 0,
+            age_ms: 0,
         };
         Draft { report, promise }
     }

@@ -44,7 +44,10 @@ impl Response {
                 Answer::Throttled { retry_after: self.retry_after.as_ref().and_then(read) }
             }
             404 => Answer::Refused { reason: "404".to_owned() },
-            status => Answer::Broken { reason: status.to_string(), retry: true },
+            status => {
+                let away = matches!(status, 502..=504);
+                Answer::Broken { reason: status.to_string(), retry: true, away }
+            }
         }
     }
 }
@@ -176,7 +179,7 @@ const MALFORMED: [&str; 6] = ["", "soon", "-5", "1.5", "Sun, 99 Foo 2025 00:00:0
 
 /// The answer of a client that gave up waiting.
 pub(super) fn timed_out() -> Answer<u32> {
-    Answer::Broken { reason: "time-out".to_owned(), retry: true }
+    Answer::Broken { reason: "time-out".to_owned(), retry: true, away: true }
 }
 
 /// What a client takes from an answer, for the ledger.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::RandomState;
 
-use syncline_core::queue::{Answer, Kind, Limits, Outcome, Pace, Queue, RunId, Settings, Settled};
+use syncline_core::queue::{Answer, Health, Kind, Limits, Outcome, Pace, Queue, RunId, Settings, Settled};
 use syncline_core::time::Timestamp;
 use syncline_sim::{ActorId, Context, Event};
 
@@ -169,13 +169,13 @@ impl Store {
                     ledger.paused(tick, sent_ms, length_ms);
                 }
                 self.ledger.borrow_mut().end_stored(writer, call);
-                self.settle(call, answer, context);
+                self.settle(call, answer, self.health_after(call, &pace), context);
             }
             Change::Lose { calls } => {
                 for call in calls {
                     self.ledger.borrow_mut().tally.add("calls lost");
-                    let answer = Answer::Broken { reason: "lost".to_owned(), retry: true };
-                    self.settle(call, answer, context);
+                    let answer = Answer::Broken { reason: "lost".to_owned(), retry: true, away: true };
+                    self.settle(call, answer, Health::default(), context);
                 }
             }
         }
@@ -187,12 +187,17 @@ impl Store {
         (true, claimed)
     }
 
-    fn settle(&mut self, call: u64, answer: Answer<u32>, context: &mut Context<'_, Note>) {
+    /// How the API is, now that this call leaves the pace like this.
+    fn health_after(&self, call: u64, pace: &Pace) -> Health {
+        self.pace.as_ref().map_or_else(Health::default, |before| Health::after(before, call, pace.breaker))
+    }
+
+    fn settle(&mut self, call: u64, answer: Answer<u32>, health: Health, context: &mut Context<'_, Note>) {
         let Some(id) = self.calls.remove(&call) else { return };
         let attempt = self.queue.run(id).expect("runs end through their call").attempt;
         let random = context.dice().pick(0..=1_000) as f64 / 1_000.0;
         let now = Timestamp::from_ms(context.now_ms());
-        let outcome: Outcome<u32> = self.settings.judge(answer, attempt, now, random);
+        let outcome: Outcome<u32> = self.settings.judge(answer, attempt, health, now, random);
         let settled: Settled = self.queue.settle_run(id, outcome).expect("it was just there");
         self.ledger.borrow_mut().stored(call, settled);
     }

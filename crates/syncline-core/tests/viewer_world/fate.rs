@@ -189,6 +189,9 @@ impl Fate {
         let (whose, longest_ms) = if store { (self.store, 500_000) } else { (self.any_node(), 7_200_000) };
         if store {
             self.store_steady_until_ms = now_ms + 600_000;
+            self.trace.borrow_mut().store_jumped = true;
+        } else {
+            self.trace.borrow_mut().node_jumped = true;
         }
         let by_ms = self.world.dice().pick(1..=longest_ms) as i64;
         let direction = if self.world.dice().chance(0.5) { 1 } else { -1 };

@@ -44,6 +44,7 @@ enum Bug {
     TimesToLiveOnTheWallClock,
     FailsClosed,
     RereadingRenews,
+    RestartsRenew,
     ClaimsAreNotUnique,
     ForgetsWhatItRan,
     NoCap,
@@ -157,6 +158,26 @@ fn vw_23_nodes_that_restart_do_not_skip_the_minute_that_was_being_watched() {
     });
 }
 
+/// Jobs ran for nobody after each restart of a node, for as long as the report of its former life was in the store.
+#[test]
+fn vw_02_restarts_do_not_bring_a_dead_nodes_viewers_back() {
+    check("vw_02_restarts_do_not_bring_a_dead_nodes_viewers_back", 50, |seed| {
+        let mut fate = Fate::calm(seed);
+        fate.open_pages();
+        fate.world.run_until(5 * MINUTE_MS + 31_000);
+        fate.freeze_pages();
+        fate.crash_nodes();
+        fate.world.run_until(7 * MINUTE_MS + 10_000);
+        let (settled_before, _) = fate.outcome();
+        for minute in 8..=15 {
+            fate.restart_nodes();
+            fate.world.run_until(minute * MINUTE_MS + 10_000);
+            fate.crash_nodes();
+        }
+        assert_eq!(fate.outcome().0, settled_before);
+    });
+}
+
 /// How many minutes were generated or found unchanged.
 fn settled(trace: &Trace) -> u64 {
     trace.tally.runs() + trace.tally.of(Reason::UnchangedInput)
@@ -190,6 +211,11 @@ fn the_checkers_find_times_to_live_on_the_wall_clock() {
 #[test]
 fn the_checkers_find_promises_renewed_by_reading_them_again() {
     assert_eq!(broken_by(Bug::RereadingRenews), "P2");
+}
+
+#[test]
+fn the_checkers_find_promises_renewed_by_a_restart() {
+    assert_eq!(broken_by(Bug::RestartsRenew), "P2");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use syncline_core::schedule::{Bucket, Claim, Cron, Decision, Facts, Gate, Solo, Ticker, Trigger, decide};
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Beat, Change, Draft, Nodes, Pledge, Roster, SessionId, Summary};
+use syncline_core::viewer::{Beat, Change, Draft, Nodes, Pledge, Report, Roster, SessionId, Summary};
 use syncline_sim::{ActorId, Context, Event};
 
 use crate::store::{Request, Response};
@@ -188,7 +188,8 @@ impl Node {
     fn publish(&mut self, context: &mut Context<'_, Note>) {
         if !std::mem::replace(&mut self.publishing, true) {
             let draft = self.pledge.draft(self.now(context), &self.roster);
-            let put = Request::Put { node: self.name.clone(), report: draft.report };
+            let report = Report { written_at_ms: context.wall_ms(), ..draft.report };
+            let put = Request::Put { node: self.name.clone(), report };
             self.ask(put, Operation::Publish(draft), context);
         }
     }
@@ -243,9 +244,14 @@ impl Node {
             if self.bug == Some(Bug::RereadingRenews) {
                 self.peers = Nodes::new(self.name.clone());
             }
-            let own = reports.iter().find(|(node, _)| *node == self.name);
-            self.pledge.found(asked, own.map(|(_, report)| report.seq));
-            let others = reports.iter().map(|(node, report)| (node.as_str(), *report));
+            let own = reports.iter().find(|(node, ..)| *node == self.name);
+            self.pledge.found(asked, own.map(|(_, report, _)| report.seq));
+            let wall = Timestamp::from_ms(context.wall_ms());
+            let age_is_honoured = !matches!(self.bug, Some(Bug::RestartsRenew | Bug::RereadingRenews));
+            let others = reports.iter().map(|(node, report, ttl_left)| {
+                let read = if age_is_honoured { report.read(*ttl_left, wall) } else { *report };
+                (node.as_str(), read)
+            });
             self.peers.observe(self.now(context), others);
             true
         } else {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use syncline_core::schedule::Bucket;
 use syncline_core::viewer::{REPORT_TTL, Report};
@@ -21,7 +22,8 @@ pub(crate) enum Request {
 #[derive(Debug, Clone)]
 pub(crate) enum Response {
     Stored,
-    Listed(Vec<(String, Report)>),
+    /// Each with the time it has left.
+    Listed(Vec<(String, Report, Duration)>),
     Won,
     Taken,
 }
@@ -56,7 +58,9 @@ impl Store {
             }
             Request::List => {
                 self.reports.retain(|_, (expires_ms, _)| *expires_ms > wall_ms);
-                let reports = self.reports.iter().map(|(node, (_, report))| (node.clone(), *report));
+                let reports = self.reports.iter().map(|(node, (expires_ms, report))| {
+                    (node.clone(), *report, Duration::from_millis(expires_ms - wall_ms))
+                });
                 Response::Listed(reports.collect())
             }
             Request::Claim { bucket, node } => {

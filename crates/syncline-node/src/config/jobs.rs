@@ -75,6 +75,8 @@ pub enum Run {
         program: String,
         /// Its arguments.
         arguments: Vec<String>,
+        /// Variables of the node's environment that it is given although they may be secrets.
+        env: Vec<String>,
     },
 }
 
@@ -244,7 +246,18 @@ fn command(table: &Section<'_>) -> Option<Run> {
         return None;
     }
     let arguments = arguments.iter().map(|word| word.value.to_owned()).collect();
-    Some(Run::Command { program: program.value.to_owned(), arguments })
+    let env = table.texts("env").unwrap_or_default();
+    let env = super::settings::checked(table, &env, variable);
+    Some(Run::Command { program: program.value.to_owned(), arguments, env })
+}
+
+/// The name of a variable.
+fn variable(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if text.is_empty() || text.len() > NAME_MAX_BYTES || !text.chars().all(fits) {
+        return Err(format!("expected the name of a variable, such as \"REPORT_KEY\", found {text:?}"));
+    }
+    Ok(text.to_owned())
 }
 
 fn http(table: &Section<'_>) -> Option<Call> {

@@ -93,7 +93,7 @@ impl Config {
 }
 
 fn fmt_queue(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
-    let Queue { name, settings, api } = queue;
+    let Queue { name, settings, results_max, api } = queue;
     writeln!(f, "\n[[queues]]")?;
     setting(f, "name", name.as_str())?;
     setting(f, "concurrency", i64::from(settings.concurrency))?;
@@ -104,6 +104,7 @@ fn fmt_queue(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
     setting(f, "breaker_failures", i64::from(settings.breaker_threshold))?;
     setting(f, "breaker_pause_sec", settings.breaker.initial_delay.as_secs() as i64)?;
     let Some(api) = api else { return Ok(()) };
+    setting(f, "results_max", i64::from(*results_max))?;
     fmt_api(f, api)
 }
 
@@ -138,10 +139,11 @@ fn fmt_job(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {
     }
     match &job.run {
         Run::Picture => setting(f, "run", "picture"),
-        Run::Command { program, arguments } => {
+        Run::Command { program, arguments, env } => {
             let hidden = arguments.iter().map(|_| REDACTED.to_owned());
             let words: Vec<String> = std::iter::once(program.clone()).chain(hidden).collect();
-            setting(f, "run.command", words)
+            setting(f, "run.command", words)?;
+            if env.is_empty() { Ok(()) } else { setting(f, "run.env", env.clone()) }
         }
         Run::Http(call) => {
             setting(f, "run.http.url", redact_url(call.url.as_str()))?;

@@ -24,6 +24,10 @@ const NAME_MAX_BYTES: usize = 64;
 /// Largest answer kept as a result, unless said otherwise; at most it is what the store keeps.
 const RESULT_BYTES: u64 = 64 * 1024;
 
+/// Results kept, unless said otherwise, and at most.
+const RESULTS: u32 = 1_000_000;
+const RESULTS_MAX: u64 = 100_000_000;
+
 /// Most attempts at one key.
 const ATTEMPTS_MAX: u64 = 1_000;
 
@@ -40,6 +44,8 @@ pub struct Queue {
     pub name: String,
     /// Its pace.
     pub settings: Settings,
+    /// Results it keeps; of more the oldest go.
+    pub results_max: u32,
     /// What it calls; `None` for a queue of the bookshelf, which knows that itself.
     pub api: Option<Api>,
 }
@@ -143,8 +149,16 @@ fn queue(section: &Section<'_>, name: Option<&Found<&str>>) -> Option<Queue> {
     let settings = pace(section, preset.map_or(USUAL, presets::Preset::settings));
     let api = match preset {
         Some(_) => {
-            for key in ["url", "method", "headers", "body", "success", "failure_attempts", "result_max_bytes"]
-            {
+            for key in [
+                "url",
+                "method",
+                "headers",
+                "body",
+                "success",
+                "failure_attempts",
+                "result_max_bytes",
+                "results_max",
+            ] {
                 section.forbid(
                     key,
                     "this is one of the bookshelf's own queues, of which only the pace can be set",
@@ -154,7 +168,9 @@ fn queue(section: &Section<'_>, name: Option<&Found<&str>>) -> Option<Queue> {
         }
         None => Some(api(section)?),
     };
-    Some(Queue { name: checked?, settings: settings?, api })
+    let results_max = section.integer("results_max", 1..=RESULTS_MAX);
+    let results_max = results_max.and_then(|results| u32::try_from(results).ok()).unwrap_or(RESULTS);
+    Some(Queue { name: checked?, settings: settings?, results_max, api })
 }
 
 fn queue_name(section: &Section<'_>, name: &Found<&str>) -> Option<String> {
@@ -213,10 +229,15 @@ fn api(section: &Section<'_>) -> Option<Api> {
     let body = body.map(|found| {
         let declared = headers.iter().find(|(name, _)| *name == http::header::CONTENT_TYPE);
         let escape = Escape::of(declared.map_or("application/json", |(_, value)| value.expose()));
+        if escape.is_none() && template::has_key(found.value) {
+            let what = "a key can be written into a body of JSON, of a form, of XML or of text/plain; \
+                 for another content-type put {key} into the address";
+            section.wrong(&found, what.to_owned());
+        }
         if declared.is_none() {
             headers.push((http::header::CONTENT_TYPE, Secret::new("application/json")));
         }
-        (found.value.to_owned(), escape)
+        (found.value.to_owned(), escape.unwrap_or(Escape::Plain))
     });
     let success = section.texts("success").unwrap_or_default();
     let success = super::settings::checked(section, &success, Statuses::parse);

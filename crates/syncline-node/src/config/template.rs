@@ -99,18 +99,23 @@ pub enum Escape {
     Json,
     /// As a value of a form.
     Form,
-    /// As it is.
+    /// Inside a text or an attribute of XML.
+    Xml,
+    /// As it is: a text has no marks that a key could set.
     Plain,
 }
 
 impl Escape {
-    /// What a body of this type asks for.
-    pub fn of(content_type: &str) -> Escape {
+    /// What a body of this type asks for; `None` if nobody knows how to write a key into it.
+    pub fn of(content_type: &str) -> Option<Escape> {
         let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match kind.as_str() {
-            "application/x-www-form-urlencoded" => Escape::Form,
-            _ if kind == "application/json" || kind.ends_with("+json") => Escape::Json,
-            _ => Escape::Plain,
+            "application/x-www-form-urlencoded" => Some(Escape::Form),
+            "text/plain" => Some(Escape::Plain),
+            "application/xml" | "text/xml" => Some(Escape::Xml),
+            _ if kind == "application/json" || kind.ends_with("+json") => Some(Escape::Json),
+            _ if kind.ends_with("+xml") => Some(Escape::Xml),
+            _ => None,
         }
     }
 
@@ -119,6 +124,10 @@ impl Escape {
         let written = match self {
             Escape::Plain => key.to_owned(),
             Escape::Form => percent_encoded(key),
+            Escape::Xml => {
+                let marks = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&apos;")];
+                marks.iter().fold(key.to_owned(), |text, (mark, written)| text.replace(mark, written))
+            }
             Escape::Json => {
                 let quoted = serde_json::to_string(key).expect("a text always serialises");
                 quoted[1..quoted.len() - 1].to_owned()
@@ -204,10 +213,15 @@ mod tests {
     #[test]
     fn qu_23_a_key_is_escaped_by_what_the_body_is() {
         let key = "a\"b\\ &\n";
-        let json = Escape::of("application/json; charset=utf-8").fill("{\"isbn\":\"{key}\"}", key);
+        let json = Escape::of("application/json; charset=utf-8").unwrap().fill("{\"isbn\":\"{key}\"}", key);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["isbn"], key);
-        let form = Escape::of("application/x-www-form-urlencoded").fill("isbn={key}&x=1", key);
+        let form = Escape::of("application/x-www-form-urlencoded").unwrap().fill("isbn={key}&x=1", key);
         assert_eq!(form, "isbn=a%22b%5C%20%26%0A&x=1");
-        assert_eq!(Escape::of("text/plain").fill("<{key}>", key), format!("<{key}>"));
+        assert_eq!(Escape::of("text/plain").unwrap().fill("<{key}>", key), format!("<{key}>"));
+        for kind in ["text/xml", "application/xml; charset=utf-8", "application/soap+xml"] {
+            let xml = Escape::of(kind).unwrap().fill("<q a=\"{key}\"/>", "\"/></q><admin a='&'/>");
+            assert_eq!(xml, "<q a=\"&quot;/&gt;&lt;/q&gt;&lt;admin a=&apos;&amp;&apos;/&gt;\"/>");
+        }
+        assert_eq!(Escape::of("application/graphql"), None);
     }
 }

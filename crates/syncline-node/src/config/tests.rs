@@ -170,7 +170,7 @@ fn jobs_can_be_calls_commands_or_absent() {
     let Run::Http(call) = &report.run else { panic!("a call expected") };
     assert_eq!((call.method.as_str(), call.headers[0].1.expose()), ("PUT", "Bearer canary-2"));
     assert_eq!((report.retries, report.on_arrival, report.gate), (2, true, Gate::VisibleViewers));
-    let Run::Command { program, arguments } = &tidy.run else { panic!("a command expected") };
+    let Run::Command { program, arguments, .. } = &tidy.run else { panic!("a command expected") };
     assert_eq!((program.as_str(), arguments.as_slice()), ("tidy", ["--all".to_owned()].as_slice()));
 }
 

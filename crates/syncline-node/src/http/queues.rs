@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use syncline_core::queue::{Kind, Place};
-use syncline_store::queue::{Entry, KEY_MAX_BYTES, KEYS_MAX, LIST_MAX, List};
+use syncline_store::queue::{Entry, GivenUp, KEY_MAX_BYTES, KEYS_MAX, LIST_MAX, List};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Error;
@@ -16,8 +16,8 @@ use super::body::{Json, Path, Query};
 use crate::Context;
 use crate::queue::{self, StatusView};
 
-/// As many keys of the largest size as one call of the store takes would be 10 MB; this is room for as many of the usual.
-const KEYS_BODY_MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Room for as many keys of the largest size as one request may name, each character escaped at worst as `\u00e9` is.
+const KEYS_BODY_MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// Keys on a page, unless asked otherwise.
 const PAGE: usize = 100;
@@ -81,12 +81,14 @@ pub(crate) struct KeyList {
     next: Option<String>,
 }
 
-/// Which dead keys get another chance.
+/// Which keys that were given up get another chance.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Revive {
     /// These, or all if absent.
     keys: Option<Vec<String>>,
+    /// Without `keys`: only those that are `dead`, or only those that are `failed`; both if absent.
+    state: Option<String>,
 }
 
 /// How many did.
@@ -192,11 +194,17 @@ pub(crate) async fn keys(
     let list = list_of(&page.state)?;
     let after = page.after.as_deref().map(str::parse).transpose()?;
     let entries = context.queues.list(&name, list, after, limit).await?;
-    let next = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.cursor.to_string());
+    let next = match entries.last() {
+        // A page also ends where its results are long, so that a short one says nothing.
+        Some(last) if !context.queues.list(&name, list, Some(last.cursor), 1).await?.is_empty() => {
+            Some(last.cursor.to_string())
+        }
+        _ => None,
+    };
     Ok(axum::Json(KeyList { keys: entries.into_iter().map(KeyView::of).collect(), next }))
 }
 
-/// Gives dead keys all their attempts once more.
+/// Gives keys that are dead or failed all their attempts once more.
 #[utoipa::path(post, path = "/api/queues/{name}/revive", tag = "queue", params(("name" = String, Path)),
     request_body = Revive, responses((status = 200, body = Revived), (status = 400), (status = 404)))]
 pub(crate) async fn revive(
@@ -205,7 +213,13 @@ pub(crate) async fn revive(
     Json(revive): Json<Revive, KEYS_BODY_MAX_BYTES>,
 ) -> Result<axum::Json<Revived>, Error> {
     revive.keys.as_deref().map_or(Ok(()), check_keys)?;
-    let revived = context.queues.revive(&name, revive.keys.as_deref()).await?;
+    let given_up: &[GivenUp] = match revive.state.as_deref() {
+        None => &[GivenUp::Dead, GivenUp::Failed],
+        Some("dead") => &[GivenUp::Dead],
+        Some("failed") => &[GivenUp::Failed],
+        Some(_) => return Err(Error::invalid("invalid-state", "state must be dead or failed")),
+    };
+    let revived = context.queues.revive(&name, revive.keys.as_deref(), given_up).await?;
     Ok(axum::Json(Revived { revived }))
 }
 

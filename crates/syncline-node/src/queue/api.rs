@@ -25,6 +25,11 @@ impl ApiWork {
         ApiWork { api, client }
     }
 
+    fn is_success(&self, status: u16) -> bool {
+        // A 429 says when to come back, whatever else it is taken for.
+        status != 429 && self.api.success.iter().any(|statuses| statuses.contains(status))
+    }
+
     /// What an answer means.
     fn judge(&self, reply: &Reply) -> Answer<String> {
         let named = reply.retry_after.as_deref().and_then(|text| retry_after::parse(text, clock::wall()));
@@ -32,13 +37,13 @@ impl ApiWork {
         if reply.status == 429 || (reply.status == 503 && named.is_some()) {
             return Answer::Throttled { retry_after: named };
         }
-        if self.api.success.iter().any(|statuses| statuses.contains(reply.status)) {
+        if self.is_success(reply.status) {
             return Answer::Done(result(reply));
         }
         let reason = format!("the API answered with status {}: {}", reply.status, beginning(&reply.body));
         let reason = reason.trim_end_matches([':', ' ']).to_owned();
         if matches!(reply.status, 408 | 425 | 500..=599) {
-            Answer::Broken { reason, retry: true }
+            Answer::Broken { reason, retry: true, away: matches!(reply.status, 502..=504) }
         } else {
             Answer::Refused { reason }
         }
@@ -60,13 +65,15 @@ impl Work for ApiWork {
             request = request.body(escape.fill(body, &task.key));
         }
         let began = Instant::now();
-        let reply = outbound::exchange(request, self.api.result_max_bytes).await;
+        let reply =
+            outbound::exchange_for(request, self.api.result_max_bytes, |status| self.is_success(status))
+                .await;
         task.calls.count(reply.as_ref().ok().map(|reply| reply.status), began.elapsed());
         match reply {
             Ok(reply) => self.judge(&reply),
             Err(error @ Failure::TooLarge { .. }) => Answer::Refused { reason: error.to_string() },
             Err(Failure::Unreachable(reason) | Failure::Lost(reason)) => {
-                Answer::Broken { reason, retry: true }
+                Answer::Broken { reason, retry: true, away: true }
             }
         }
     }

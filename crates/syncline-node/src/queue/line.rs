@@ -3,10 +3,10 @@
 //! The rate and the time left are measured from the store's totals, so they are those of all nodes together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use syncline_core::queue::{Breaker, Counts, Meter, PauseReason, Settled, Why};
+use syncline_core::queue::{Breaker, Counts, Meter, Outlook, PauseReason, Settled, Why};
 use syncline_core::time::Timestamp;
 use syncline_store::queue::{Queues, Rules, Status};
 use utoipa::ToSchema;
@@ -20,6 +20,9 @@ use crate::metrics::Registry;
 /// Most keys that count one by one when many have ended since the last look: beyond it the rate is high anyway.
 const COUNTED_MAX: u64 = 10_000;
 
+/// How often it is said that results are dropped.
+const DROPPED_EVERY: Duration = Duration::from_secs(60);
+
 /// A queue.
 pub(super) struct Line {
     name: String,
@@ -30,6 +33,14 @@ pub(super) struct Line {
     pub(super) meters: Meters,
     events: Bus,
     measured: Mutex<Option<Measured>>,
+    dropped: Mutex<Told>,
+}
+
+/// What was said of dropped results, and when.
+#[derive(Default)]
+struct Told {
+    count: u64,
+    at: Option<Instant>,
 }
 
 /// What the rate is measured from.
@@ -58,9 +69,9 @@ pub struct StatusView {
     pub done_total: u64,
     /// Keys ever ended without one.
     pub failed_total: u64,
-    /// Keys ended a second, of late, on all nodes.
+    /// Keys ended a second, of late, on all nodes; 0 while none is worked on.
     pub rate_per_sec: f64,
-    /// Time until the last key ends at this rate; `null` when there is no telling.
+    /// Time until the last key ends; `null` while nobody calls, and when there is no telling.
     pub left_ms: Option<u64>,
     /// When the next call starts, in milliseconds since 1970; `null` if none waits or that depends on another call.
     pub next_call_at: Option<u64>,
@@ -85,9 +96,9 @@ pub struct CountsView {
     pub retrying: usize,
     /// With a result.
     pub done: usize,
-    /// With an empty result.
+    /// Without a result: refused by the API, or failed too often.
     pub failed: usize,
-    /// Given up.
+    /// Given up after too many 429s.
     pub dead: usize,
 }
 
@@ -119,6 +130,7 @@ impl Line {
             store,
             events,
             measured: Mutex::new(None),
+            dropped: Mutex::default(),
         }
     }
 
@@ -138,6 +150,7 @@ impl Line {
     pub(super) async fn view(&self) -> Result<StatusView, syncline_store::Error> {
         let status = self.store.status(&self.name, &self.rules).await?;
         self.meters.show(&status);
+        self.tell_dropped();
         Ok(self.shown(&status))
     }
 
@@ -165,6 +178,25 @@ impl Line {
 
     pub(super) fn announce(&self, key: &str, state: &'static str) {
         self.events.publish("queue.result", &ResultEvent { queue: &self.name, key, state });
+    }
+
+    /// Counts the results that were dropped, and says so once a minute.
+    fn tell_dropped(&self) {
+        let mut told = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = self.store.dropped(&self.name);
+        self.meters.dropped.absolute(dropped);
+        let due = told.at.is_none_or(|at| at.elapsed() >= DROPPED_EVERY);
+        if dropped > told.count && due {
+            let results_max = self.rules.limits.max_results;
+            let since = dropped - told.count;
+            tracing::warn!(
+                queue = self.name,
+                dropped = since,
+                results_max,
+                "the oldest results of a queue were dropped"
+            );
+            *told = Told { count: dropped, at: Some(Instant::now()) };
+        }
     }
 
     fn shown(&self, status: &Status) -> StatusView {
@@ -213,7 +245,10 @@ impl Line {
             measured.meter.done(now);
         }
         measured.ended = ended;
-        let progress = measured.meter.progress(now, status.counts);
+        let held = status.paused.is_some() || !matches!(status.breaker, Breaker::Closed { .. });
+        let outlook = Outlook { counts: status.counts, interval: self.rules.settings.interval, held };
+        measured.meter.look(now, outlook);
+        let progress = measured.meter.progress(now, outlook);
         (progress.rate_per_s, progress.time_left.map(whole_ms))
     }
 
@@ -233,6 +268,6 @@ fn reason_word(reason: PauseReason) -> &'static str {
     }
 }
 
-fn whole_ms(duration: std::time::Duration) -> u64 {
+fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -39,10 +39,13 @@ pub(super) struct Meters {
     pub(super) done: Counter,
     pub(super) failed: Counter,
     pub(super) store_errors: Counter,
+    /// Results that were dropped because there were too many.
+    pub(super) dropped: Counter,
     waiting: Gauge,
     running: Gauge,
     retrying: Gauge,
     dead: Gauge,
+    failed_now: Gauge,
     next_call: Gauge,
     breaker: Gauge,
 }
@@ -71,9 +74,15 @@ impl Meters {
                 &labels,
             ),
             store_errors: registry.store_errors("queue"),
+            dropped: registry.counter(
+                "syncline_queue_results_dropped_total",
+                "Results this node dropped because the queue had more than its results_max.",
+                &labels,
+            ),
             waiting: gauge("syncline_queue_waiting", "Keys in line, on all nodes."),
             running: gauge("syncline_queue_running", "Keys being worked on, on all nodes."),
             retrying: gauge("syncline_queue_retrying", "Keys that come back later."),
+            failed_now: gauge("syncline_queue_failed", "Keys without a result that can be retried."),
             dead: gauge("syncline_queue_dead", "Keys given up after too many attempts."),
             next_call: gauge(
                 "syncline_queue_next_call_seconds",
@@ -92,6 +101,7 @@ impl Meters {
         self.running.set(status.counts.running as f64);
         self.retrying.set(status.counts.retrying as f64);
         self.dead.set(status.counts.dead as f64);
+        self.failed_now.set(status.counts.failed as f64);
         let left = status.next_call_at.map(|at| at.saturating_duration_since(std::time::Instant::now()));
         self.next_call.set(left.unwrap_or_default().as_secs_f64());
         self.breaker.set(match status.breaker {

@@ -192,14 +192,14 @@ async fn perform(line: Arc<Line>, work: Arc<dyn Work>, run: Run, give_up: Cancel
     let answer = tokio::select! {
         done = AssertUnwindSafe(work.run(&task)).catch_unwind() => done.unwrap_or_else(|_| {
             tracing::error!(queue = line.name(), key = run.key, "the work of a queue panicked");
-            Answer::Broken { reason: "the work failed inside the node".to_owned(), retry: true }
+            Answer::Broken { reason: "the work failed inside the node".to_owned(), retry: true, away: false }
         }),
         answer = out_of_time(&line, &*work, &run) => answer,
         () = give_up.cancelled() => Answer::NotMade,
     };
     let answer = match answer {
-        Answer::Broken { reason, .. } if run.attempt >= work.failure_attempts() => {
-            Answer::Broken { reason, retry: false }
+        Answer::Broken { reason, away, .. } if run.attempt >= work.failure_attempts() => {
+            Answer::Broken { reason, retry: false, away }
         }
         other => other,
     };
@@ -223,7 +223,7 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
     if !work.is_step() {
         tokio::time::sleep_until(run.deadline.into()).await;
         let reason = format!("no answer within {} s", timeout.as_secs_f64());
-        return Answer::Broken { reason, retry: true };
+        return Answer::Broken { reason, retry: true, away: true };
     }
     let mut deadline = run.deadline;
     let mut next = deadline.checked_sub(timeout / 2).unwrap_or(deadline);

@@ -107,7 +107,7 @@ impl Tools {
     async fn attempt(&self, job: &Job, occasion: &Occasion) -> Result<Done, Failure> {
         match &job.run {
             Run::Http(call) => call::make(&self.client, call, occasion).await,
-            Run::Command { program, arguments } => command::run(program, arguments, occasion).await,
+            Run::Command { program, arguments, env } => command::run(program, arguments, env, occasion).await,
             Run::Picture => {
                 let scene = Scene::of(occasion.bucket, occasion.viewers);
                 let picture = self.gallery.add(scene, occasion.bucket).await?;

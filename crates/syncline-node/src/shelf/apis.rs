@@ -48,7 +48,13 @@ impl Apis {
         let request = key.search.request(&self.config.ndl, key.start_record, ndl::PAGE_RECORDS);
         let request = request.map_err(|error| Answer::Refused { reason: error.to_string() })?;
         let reply = self.send(&request, calls).await?;
-        judged(ndl::read_page(&key.search, &answer(&reply), clock::wall()))
+        // Megabytes of XML: not on a thread that answers others meanwhile, and that a stop waits for.
+        let search = key.search.clone();
+        let read = move || ndl::read_page(&search, &answer(&reply), clock::wall());
+        match tokio::task::spawn_blocking(read).await {
+            Ok(read) => judged(read),
+            Err(error) => Err(Answer::Broken { reason: error.to_string(), retry: true, away: false }),
+        }
     }
 
     /// What Google says about a book.
@@ -72,24 +78,29 @@ impl Apis {
         judged(rakuten::read(isbn, &answer(&reply), clock::wall()))
     }
 
-    /// Where the library has a picture of a book, if it has one and says so in time.
-    pub(super) async fn thumbnail(&self, isbn: Isbn13, calls: &CallMeters) -> Option<CoverUrl> {
+    /// Where the library has a picture of a book; `None` if it says that it has none. An answer that says neither is for the
+    /// queue to come back to.
+    pub(super) async fn thumbnail(
+        &self,
+        isbn: Isbn13,
+        calls: &CallMeters,
+    ) -> Result<Option<CoverUrl>, Answer<String>> {
         let request = ndl::thumbnail_request(&self.config.ndl_thumbnail, isbn);
-        let reply = tokio::time::timeout(THUMBNAIL_TIMEOUT, self.send(&request, calls)).await;
-        let there = match reply {
-            Ok(Ok(reply)) => {
-                ndl::read_thumbnail(&answer(&reply), clock::wall()).map_err(|error| error.to_string())
+        let reply = match tokio::time::timeout(THUMBNAIL_TIMEOUT, self.send(&request, calls)).await {
+            Ok(reply) => reply?,
+            Err(_) => {
+                let reason = format!("no answer within {} s", THUMBNAIL_TIMEOUT.as_secs());
+                return Err(Answer::Broken { reason, retry: true, away: true });
             }
-            Ok(Err(_)) => Err("no answer".to_owned()),
-            Err(_) => Err("no answer in time".to_owned()),
         };
-        match there {
-            Ok(there) => there.then(|| ndl::thumbnail_url(&self.config.ndl_thumbnail, isbn)),
-            Err(reason) => {
-                // The others may have one.
-                tracing::info!(%isbn, reason, "the library did not say whether it has a picture");
-                None
+        match judged(ndl::read_thumbnail(&answer(&reply), clock::wall())) {
+            Ok(there) => Ok(there.then(|| ndl::thumbnail_url(&self.config.ndl_thumbnail, isbn))),
+            // Asking again would not help: that is as good as none.
+            Err(Answer::Refused { reason }) => {
+                tracing::info!(%isbn, reason, "the library has no picture that can be had");
+                Ok(None)
             }
+            Err(later) => Err(later),
         }
     }
 
@@ -108,7 +119,9 @@ impl Apis {
         let reply = outbound::exchange(builder, max_bytes).await;
         calls.count(reply.as_ref().ok().map(|reply| reply.status), began.elapsed());
         reply.map_err(|failure| match failure {
-            Failure::Unreachable(reason) | Failure::Lost(reason) => Answer::Broken { reason, retry: true },
+            Failure::Unreachable(reason) | Failure::Lost(reason) => {
+                Answer::Broken { reason, retry: true, away: true }
+            }
             Failure::TooLarge { .. } => Answer::Refused { reason: failure.to_string() },
         })
     }
@@ -129,7 +142,9 @@ fn judged<T>(read: Result<T, answer::Error>) -> Result<T, Answer<String>> {
         | answer::Error::Unavailable { retry_after: retry_after @ Some(_), .. } => {
             Answer::Throttled { retry_after }
         }
-        answer::Error::Unavailable { .. } => Answer::Broken { reason: error.to_string(), retry: true },
+        answer::Error::Unavailable { status, .. } => {
+            Answer::Broken { reason: error.to_string(), retry: true, away: matches!(status, 502..=504) }
+        }
         _ => Answer::Refused { reason: error.to_string() },
     })
 }

@@ -48,7 +48,7 @@ impl Work for FetchNdl {
         // Before the result is kept: a page that is done has its covers on the way, whenever the node dies.
         let isbns: Vec<String> = page.books.iter().map(|book| book.isbn.to_string()).collect();
         if let Err(error) = self.0.queues.enqueue(presets::FETCH_BOOK_IMAGE.name, Kind::New, &isbns).await {
-            return Answer::Broken { reason: error.to_string(), retry: true };
+            return Answer::Broken { reason: error.to_string(), retry: true, away: false };
         }
         Answer::Done(fitting(page))
     }
@@ -64,6 +64,11 @@ impl Work for FetchGoogle {
             .await
             .map_or_else(|answer| answer, |book| Answer::Done(json(&book)))
     }
+
+    /// Who wants a cover must be able to tell an answer that is of no use, which fails the key, from none, which kills it.
+    fn failure_attempts(&self) -> u32 {
+        u32::MAX
+    }
 }
 
 #[async_trait]
@@ -75,6 +80,11 @@ impl Work for FetchRakuten {
             .rakuten(isbn, &task.calls)
             .await
             .map_or_else(|answer| answer, |book| Answer::Done(json(&book)))
+    }
+
+    /// Who wants a cover must be able to tell an answer that is of no use, which fails the key, from none, which kills it.
+    fn failure_attempts(&self) -> u32 {
+        u32::MAX
     }
 }
 

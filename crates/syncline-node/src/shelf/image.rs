@@ -2,10 +2,14 @@
 //!
 //! While one book waits for Google and Rakuten, those that wait behind it are looked up at the library, all at once: the
 //! ones with a picture are done, the others get into the two queues, which have a pace, as early as can be. A book that
-//! one of these queues knows was looked up before, by whatever node.
+//! one of these queues knows was looked up before, by whatever node, and has no picture there.
+//!
+//! Only a definite answer is kept. If one of the three could not say whether it has a picture, and none of the others has
+//! one, the book comes back later, and is asked for again when it is scanned again.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -31,6 +35,9 @@ const LOOKED_AHEAD: usize = 1_000;
 /// Books looked up at once.
 const CHECKED_AT_ONCE: usize = 64;
 
+/// How often a queue that is waited for is looked at.
+const AWAY_LOOK: Duration = Duration::from_secs(1);
+
 /// Books remembered as looked up; they are only looked up again when forgotten.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -51,13 +58,13 @@ impl Work for BookImage {
             let _over = waits.clone().drop_guard();
             self.cover(isbn, &task.calls).await
         });
-        let kept = match cover {
-            Ok(cover) => self.shelf.keep_cover(isbn, cover.as_ref()).await.map(|()| cover),
-            Err(error) => Err(error),
+        let cover = match cover {
+            Ok(cover) => cover,
+            Err(later) => return later,
         };
-        match kept {
-            Ok(cover) => Answer::Done(json(&cover)),
-            Err(error) => Answer::Broken { reason: error.to_string(), retry: true },
+        match self.shelf.keep_cover(isbn, cover.as_ref()).await {
+            Ok(()) => Answer::Done(json(&cover)),
+            Err(error) => stuck(&error),
         }
     }
 
@@ -71,17 +78,24 @@ impl BookImage {
         BookImage { shelf, without: Mutex::default() }
     }
 
-    async fn cover(&self, isbn: Isbn13, calls: &CallMeters) -> Result<Option<CoverUrl>, queue::Error> {
+    async fn cover(&self, isbn: Isbn13, calls: &CallMeters) -> Result<Option<CoverUrl>, Answer<String>> {
         if let Some(cover) = self.at_the_library(isbn, calls).await? {
             return Ok(Some(cover));
         }
         let (google, rakuten) = tokio::join!(self.said_by(GOOGLE, isbn), async {
             if self.shelf.apis.asks_rakuten() { self.said_by(RAKUTEN, isbn).await } else { Ok(None) }
         });
-        let records = [(Source::Google, google?), (Source::Rakuten, rakuten?)];
-        let records =
-            records.into_iter().filter_map(|(source, book)| Some(book::Record { source, book: book? }));
-        Ok(book::merge(isbn, records).and_then(|book| book.cover))
+        let (mut records, mut silent) = (Vec::new(), None);
+        for (source, said) in [(Source::Google, google), (Source::Rakuten, rakuten)] {
+            match said {
+                Ok(book) => records.extend(book.map(|book| book::Record { source, book })),
+                Err(later) => silent = Some(later),
+            }
+        }
+        match (book::merge(isbn, records).and_then(|book| book.cover), silent) {
+            (None, Some(later)) => Err(later),
+            (cover, _) => Ok(cover),
+        }
     }
 
     /// The library's picture, asked for once. A book without one gets into the line of the others.
@@ -89,36 +103,62 @@ impl BookImage {
         &self,
         isbn: Isbn13,
         calls: &CallMeters,
-    ) -> Result<Option<CoverUrl>, queue::Error> {
+    ) -> Result<Option<CoverUrl>, Answer<String>> {
         let key = isbn.to_string();
-        if self.is_without(isbn) || self.shelf.queues.entry(GOOGLE, &key).await?.is_some() {
+        let queues = &self.shelf.queues;
+        if self.is_without(isbn) || queues.entry(GOOGLE, &key).await.map_err(|error| stuck(&error))?.is_some()
+        {
             self.remember(isbn);
             return Ok(None);
         }
-        if let Some(cover) = self.shelf.apis.thumbnail(isbn, calls).await {
+        if let Some(cover) = self.shelf.apis.thumbnail(isbn, calls).await? {
             return Ok(Some(cover));
         }
         let keys = [key];
         if self.shelf.apis.asks_rakuten() {
-            self.shelf.queues.enqueue(RAKUTEN, Kind::New, &keys).await?;
+            queues.enqueue(RAKUTEN, Kind::New, &keys).await.map_err(|error| stuck(&error))?;
         }
-        // Last, because it stands for "was looked up".
-        self.shelf.queues.enqueue(GOOGLE, Kind::New, &keys).await?;
+        // Last, because it stands for "was looked up and is not there".
+        queues.enqueue(GOOGLE, Kind::New, &keys).await.map_err(|error| stuck(&error))?;
         self.remember(isbn);
         Ok(None)
     }
 
-    /// What one of the others says; nothing, if it failed to, now or when it was asked ahead.
-    async fn said_by(&self, queue: &str, isbn: Isbn13) -> Result<Option<Book>, queue::Error> {
+    /// What one of the others says, asked again if it failed to. It is not waited for while it is away: this may take hours,
+    /// and other books wait behind this one.
+    async fn said_by(&self, queue: &str, isbn: Isbn13) -> Result<Option<Book>, Answer<String>> {
         let key = isbn.to_string();
-        let known = self.shelf.queues.entry(queue, &key).await?;
-        if known.is_some_and(|entry| matches!(entry.place, Place::Failed(_) | Place::Dead(_))) {
+        if self.is_refused(queue, &key).await? {
             return Ok(None);
         }
-        match self.shelf.result_of(queue, &key, Kind::New).await {
+        let result = tokio::select! {
+            result = self.shelf.result_of(queue, &key, Kind::New) => result,
+            reason = self.is_away(queue) => Err(Stuck::Empty(reason)),
+        };
+        match result {
             Ok(result) => Ok(serde_json::from_str(&result).unwrap_or_default()),
-            Err(Stuck::Empty(_)) => Ok(None),
-            Err(Stuck::Store(error)) => Err(error),
+            // An answer that is of no use will be none the next time.
+            Err(Stuck::Empty(_)) if self.is_refused(queue, &key).await? => Ok(None),
+            Err(Stuck::Empty(reason)) => Err(Answer::Broken { reason, retry: true, away: true }),
+            Err(Stuck::Store(error)) => Err(stuck(&error)),
+        }
+    }
+
+    /// Whether one of the others was asked, and said something that is of no use. If it failed to answer the key is dead
+    /// instead, see [`calls`](super::calls).
+    async fn is_refused(&self, queue: &str, key: &str) -> Result<bool, Answer<String>> {
+        let known = self.shelf.queues.entry(queue, key).await.map_err(|error| stuck(&error))?;
+        Ok(known.is_some_and(|entry| matches!(entry.place, Place::Failed(_))))
+    }
+
+    /// Ends when a queue's API is known to be away.
+    async fn is_away(&self, queue: &str) -> String {
+        loop {
+            tokio::time::sleep(AWAY_LOOK).await;
+            match self.shelf.queues.status_of(queue).await {
+                Ok(status) if status.breaker != "closed" => return format!("{queue}: the API is away"),
+                _ => {}
+            }
         }
     }
 
@@ -173,4 +213,9 @@ impl BookImage {
         }
         without.insert(isbn);
     }
+}
+
+/// The store did not answer.
+fn stuck(error: &queue::Error) -> Answer<String> {
+    Answer::Broken { reason: error.to_string(), retry: true, away: false }
 }

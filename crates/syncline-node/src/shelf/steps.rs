@@ -98,7 +98,7 @@ impl Work for NdlSearch {
             Ok((books, total, ending)) => self.deliver(&task.key, books, total, ending).await,
             // Its pages are where attempts are counted; here it is over, and whoever needs it asks again.
             Err(Stuck::Empty(reason)) => Answer::Refused { reason },
-            Err(stuck) => Answer::Broken { reason: stuck.reason(), retry: true },
+            Err(stuck) => Answer::Broken { reason: stuck.reason(), retry: true, away: false },
         }
     }
 
@@ -136,7 +136,7 @@ impl NdlSearch {
         match self.0.store.collect(key, &found).await {
             Ok(Some(saved)) => self.0.tell_search(&saved),
             Ok(None) => {}
-            Err(error) => return Answer::Broken { reason: error.to_string(), retry: true },
+            Err(error) => return Answer::Broken { reason: error.to_string(), retry: true, away: false },
         }
         let count = books.len();
         let mut result = SearchResult { books: Some(books), count, total, ending: ending.to_owned() };
@@ -184,7 +184,7 @@ impl Work for Scanner {
         match self.look_up(isbn).await {
             Ok(book) => Answer::Done(json(&book)),
             // The library did not say whether it has the book, so the book stays on the shelf and is asked for again.
-            Err(stuck) => Answer::Broken { reason: stuck.reason(), retry: true },
+            Err(stuck) => Answer::Broken { reason: stuck.reason(), retry: true, away: false },
         }
     }
 

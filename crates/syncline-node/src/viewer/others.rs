@@ -3,11 +3,12 @@
 use serde::Serialize;
 use syncline_core::kv::LIST_MAX;
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Nodes, REPORT_PREFIX, Report, Summary};
+use syncline_core::viewer::{Nodes, REPORT_PREFIX, REPORT_TTL, Report, Summary};
 use syncline_store::Error;
 use syncline_store::kv::{Asked, Entry, Kv};
 use utoipa::ToSchema;
 
+use crate::clock;
 use crate::rationed::Rationed;
 
 /// The viewers of one node.
@@ -42,8 +43,9 @@ pub(super) async fn read(kv: &dyn Kv, unreadable: &Rationed) -> Result<Vec<(Stri
 
 fn report(entry: &Entry, unreadable: &Rationed) -> Option<(String, Report)> {
     let node = entry.key.as_str().strip_prefix(REPORT_PREFIX)?.to_owned();
-    match serde_json::from_str(&entry.value) {
-        Ok(report) => Some((node, report)),
+    let left = entry.ttl_left.unwrap_or(REPORT_TTL);
+    match serde_json::from_str::<Report>(&entry.value) {
+        Ok(report) => Some((node, report.read(left, clock::wall()))),
         Err(error) => {
             if let Some(count) = unreadable.due() {
                 tracing::warn!(node, %error, count, "reports of viewers cannot be read");

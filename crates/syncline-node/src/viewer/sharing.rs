@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Draft, REPORT_TTL};
+use syncline_core::viewer::{Draft, REPORT_TTL, Report};
 
 use super::{Attempt, Refused, Viewers, others};
+use crate::clock;
 
 /// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
 /// advance, so that hardly any heartbeat has to wait for the store.
@@ -64,7 +65,8 @@ impl Viewers {
     }
 
     async fn put(&self, draft: Draft) -> Result<(), String> {
-        let value = serde_json::to_string(&draft.report).map_err(|error| error.to_string())?;
+        let report = Report { written_at_ms: clock::wall().as_ms(), ..draft.report };
+        let value = serde_json::to_string(&report).map_err(|error| error.to_string())?;
         let put = self.kv.put(&self.key, &value, Some(REPORT_TTL));
         match tokio::time::timeout(STORE_TIMEOUT, put).await {
             Ok(result) => result.map_err(|error| error.to_string()),

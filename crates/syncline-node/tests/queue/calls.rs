@@ -221,3 +221,101 @@ async fn qu_23_results_and_progress_are_told_as_events() {
     assert!(last["rate_per_sec"].as_f64().unwrap() > 0.0, "{last}");
     world.node.stop().await;
 }
+
+/// An API that asked for quiet with a page of HTML was asked on at full pace, and each key failed for good: the page was
+/// longer than a result may be, and that was looked at before the status.
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_26_a_long_error_page_is_an_error_and_not_a_long_result() {
+    let page = "<p>busy</p>".repeat(20_000);
+    let api = Api::start(move |path, before| match (path, before) {
+        ("/throttled", 0) => Said::new(429, &page).with("retry-after", "1"),
+        ("/away", 0) => Said::new(503, &page).with("retry-after", "1"),
+        ("/broken", 0) => Said::new(500, &page),
+        ("/refused", _) => Said::new(404, &page),
+        ("/long", _) => Said::new(200, &page),
+        _ => Said::new(200, "1"),
+    })
+    .await;
+    let (world, _folder) = world(&api, &format!("{FAST}\nresult_max_bytes = 1000")).await;
+    for key in ["throttled", "away", "broken"] {
+        world.enqueue("words", "new", &[key]).await;
+        let known = world.ended("words", key).await;
+        assert_eq!((&known["state"], &known["result"]), (&json!("done"), &json!(1)), "{known}");
+    }
+    let calls = api.calls();
+    let gap = |path: &str| {
+        let of_path: Vec<_> = calls.iter().filter(|call| call.path == path).collect();
+        of_path[1].began.duration_since(of_path[0].ended.unwrap())
+    };
+    assert!(gap("/throttled") >= Duration::from_millis(990) && gap("/away") >= Duration::from_millis(990));
+    world.enqueue("words", "new", &["refused", "long"]).await;
+    let refused = world.ended("words", "refused").await;
+    assert!(
+        refused["reason"].as_str().unwrap().starts_with("the API answered with status 404: <p>busy"),
+        "{refused}"
+    );
+    let long = world.ended("words", "long").await;
+    assert_eq!(long["reason"], "the answer is longer than 1000 bytes");
+}
+
+/// Results are listed in pages of four megabytes at most, and a page that was shorter than asked for passed for the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_23_long_results_are_listed_to_their_end() {
+    let api = Api::start(|_, _| Said::new(200, &format!("\"{}\"", "x".repeat(60_000)))).await;
+    let (world, _folder) = world(&api, "interval_ms = 0\nconcurrency = 16").await;
+    let keys: Vec<String> = (0..150).map(|n| format!("k{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    world.enqueue("words", "new", &keys).await;
+    for key in &keys {
+        world.ended("words", key).await;
+    }
+    let (mut seen, mut after) = (std::collections::BTreeSet::new(), String::new());
+    loop {
+        let page = world.get(&format!("/api/queues/words/keys?state=done{after}")).await;
+        for entry in page["keys"].as_array().unwrap() {
+            assert!(seen.insert(entry["key"].as_str().unwrap().to_owned()));
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(seen.len(), keys.len());
+}
+
+/// A key that failed three times had no way back: only dead ones were retried.
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_34_failed_keys_are_counted_and_can_be_retried() {
+    let api = Api::start(|path, before| match (path, before) {
+        ("/bad", 0..3) => Said::new(500, "{}"),
+        _ => Said::new(200, "1"),
+    })
+    .await;
+    let (world, _folder) = world(&api, FAST).await;
+    world.enqueue("words", "new", &["bad"]).await;
+    assert_eq!(world.ended("words", "bad").await["state"], "failed");
+    assert_eq!(world.queue("words").await["counts"]["failed"], 1);
+    assert!(world.text("/metrics").await.contains("syncline_queue_failed{queue=\"words\"} 1"));
+    assert_eq!(world.post("/api/queues/words/revive", &json!({ "state": "dead" })).await["revived"], 0);
+    assert_eq!(world.post("/api/queues/words/revive", &json!({ "state": "failed" })).await["revived"], 1);
+    assert_eq!(world.ended("words", "bad").await["state"], "done");
+}
+
+/// While an API was away its keys were used up one by one, each by the probes that were made for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_34_an_outage_fails_no_key() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!(
+        "[shelf]\nenabled = false\n[[queues]]\nname = \"words\"\nurl = \"http://{closed}/{{key}}\"\n\
+         interval_ms = 0\nretry_delay_ms = 1\nbreaker_pause_sec = 1\nmax_attempts = 3\n"
+    );
+    let world = World::start(folder.path(), None, &file, &[]).await;
+    world.enqueue("words", "new", &["alone"]).await;
+    // Its attempts and the breaker's first probes are behind it.
+    until("the breaker to open", async || (world.queue("words").await["breaker"] == "open").then_some(()))
+        .await;
+    let calls = "syncline_queue_calls_total{queue=\"words\",status=\"none\"} 8";
+    until("two probes and more", async || world.text("/metrics").await.contains(calls).then_some(())).await;
+    let counts = world.queue("words").await["counts"].clone();
+    assert_eq!((&counts["failed"], &counts["dead"]), (&json!(0), &json!(0)), "{counts}");
+    assert_eq!(world.queue("words").await["left_ms"], Value::Null, "nobody can tell while it is away");
+}

@@ -254,3 +254,25 @@ async fn bk_01_scanning_a_book_again_that_was_given_up_looks_for_it_again() {
     assert_eq!(settled(&world).await[0]["title"], "A book");
     world.node.stop().await;
 }
+
+/// One 500 of the picture server and a book had no cover for ever, whatever was asked for afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn bk_03_a_picture_server_that_fails_once_is_asked_again() {
+    let isbn = "9784000000079";
+    let api = Api::start(move |path, before| {
+        if path.starts_with("/thumbnail/") {
+            let picture = Said::new(200, "").with("content-type", "image/jpeg");
+            return if before == 0 { Said::new(500, "") } else { picture };
+        }
+        if path.starts_with("/api/sru") {
+            return Said::new(200, &sru(isbn, None)).with("content-type", "text/xml");
+        }
+        Said::new(500, "{}")
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::start(folder.path(), None, UNPACED, &environment(&api)).await;
+    world.post("/api/shelf/scan", &json!({ "isbns": [isbn] })).await;
+    let shelf = settled(&world).await;
+    assert_eq!((shelf.len(), &shelf[0]["cover_state"]), (1, &json!("found")), "{shelf:?}");
+}

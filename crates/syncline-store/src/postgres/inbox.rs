@@ -147,7 +147,7 @@ impl Inbox for PostgresInbox {
         arrivals: &[Arrival],
     ) -> Result<Vec<EntryResult>, Error> {
         let mut batch = Batch::new(sender, arrivals, &self.types)?;
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let name = sender.map_or("", SenderId::as_str);
         let given = batch.numbers().unwrap_or_default();
         let number = self.engine.query(NUMBER).bind(name.to_owned());
@@ -181,7 +181,7 @@ impl Inbox for PostgresInbox {
             payload: payload.to_owned(),
         };
         check::new_entries(std::slice::from_ref(&entry))?;
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         if let Some(expected) = expected {
             // Nobody changes it from here on; of two that add it at once neither was expected.
             let seen = self.query(&table.seen).bind(id.to_owned());
@@ -226,7 +226,7 @@ impl Inbox for PostgresInbox {
     ) -> Result<Vec<Entity>, Error> {
         let list = self.query(&self.table(entity_type)?.list).bind(after.unwrap_or(i64::MAX));
         let list = list.bind(row::check_list(limit)?).bind(LIST_BYTES_MAX as i64);
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let rows: Vec<EntityRow> = session.all(list).await?;
         session.commit().await?;
         Ok(rows.into_iter().map(row::entity).collect())
@@ -264,7 +264,7 @@ impl Inbox for PostgresInbox {
             None => self.engine.query(RECORDINGS).bind(limit),
             Some(after) => self.engine.query(RECORDINGS_AFTER).bind(limit).bind(after.to_owned()),
         };
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let rows: Vec<RecordingRow> = session.all(recordings).await?;
         session.commit().await?;
         Ok(rows.into_iter().map(row::recording).collect())
@@ -273,7 +273,7 @@ impl Inbox for PostgresInbox {
     async fn forget(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {
         let limit = check::count("entries", limit)?;
         let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2);
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let forgotten = session.execute(self.engine.query(FORGET).bind(older_than_ms).bind(limit)).await?;
         session.commit().await?;
         Ok(forgotten)

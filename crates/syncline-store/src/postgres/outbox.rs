@@ -67,7 +67,7 @@ impl Outbox for PostgresOutbox {
 
     async fn fetch_pending(&self, limit: usize) -> Result<Vec<Entry>, Error> {
         let limit = check::count("entries", limit)?;
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let rows: Vec<EntryRow> = session.all(self.engine.query(PENDING).bind(limit)).await?;
         session.commit().await?;
         Ok(rows.into_iter().filter_map(|row| row::entry(row).ok()).collect())
@@ -75,7 +75,7 @@ impl Outbox for PostgresOutbox {
 
     async fn mark_processed(&self, ids: &[i64], at: Option<Moment>) -> Result<u64, Error> {
         check::count("ids", ids.len())?;
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let mark = self.engine.query(MARK).bind(ids.to_vec()).bind(at.map(|at| at.to_string()));
         let marked = session.execute(mark).await?;
         session.execute(self.engine.query(FREE).bind(ids.to_vec())).await?;
@@ -88,7 +88,7 @@ impl Outbox for PostgresOutbox {
         let (limit, lease_ms) = check::claim(worker, limit, lease)?;
         let claim = ClaimId(i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1));
         for _ in 0..ROUNDS_MAX {
-            let mut session = Session::by_index_unsynced(&self.engine).await?;
+            let mut session = Session::unsynced(&self.engine).await?;
             let take = self
                 .engine
                 .query(CLAIM)
@@ -129,7 +129,7 @@ impl Outbox for PostgresOutbox {
         if sentences.is_empty() {
             return Ok(Vec::new());
         }
-        let mut session = Session::by_index_unsynced(&self.engine).await?;
+        let mut session = Session::unsynced(&self.engine).await?;
         let mut settled: Vec<i64> = Vec::new();
         for (sql, fate) in [(DONE, Fate::Done), (FAILED, Fate::Failed), (GIVEN_BACK, Fate::GivenBack)] {
             let these: Vec<&Sentence> = sentences.iter().filter(|sentence| sentence.fate() == fate).collect();
@@ -158,7 +158,7 @@ impl Outbox for PostgresOutbox {
     async fn renew(&self, claim: ClaimId, ids: &[i64], lease: Duration) -> Result<Vec<i64>, Error> {
         check::count("ids", ids.len())?;
         let lease_ms = check::lease_ms(lease)?;
-        let mut session = Session::by_index_unsynced(&self.engine).await?;
+        let mut session = Session::unsynced(&self.engine).await?;
         let renew = self.engine.query(RENEW).bind(claim.0).bind(ids.to_vec()).bind(lease_ms);
         let renewed: Vec<(i64,)> = session.all(renew).await?;
         session.commit().await?;
@@ -190,7 +190,7 @@ impl Outbox for PostgresOutbox {
     async fn cleanup(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {
         let limit = check::count("entries", limit)?;
         let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2);
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let removed: i64 = session.value(self.engine.query(CLEANUP).bind(older_than_ms).bind(limit)).await?;
         session.commit().await?;
         Ok(removed.unsigned_abs())

@@ -13,7 +13,7 @@ use crate::queue::desk::Desk;
 use crate::queue::row::{
     At, Header, Kept, Known, Leaver, Retry, Row, Success, entry_columns, header_columns, row_columns,
 };
-use crate::queue::sql::{AGES, DEAD, ENTRY, FORGET_AGAIN, LINE, RETRIES, SAVE, TRIM};
+use crate::queue::sql::{AGES, ENTRY, SAVE, ended, forget_again, line, retries, trim};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
 use crate::queue::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
 
@@ -32,8 +32,14 @@ const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimm
      SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3 \
      ON CONFLICT (name) DO NOTHING";
 
-// Sub-selects that must not be flattened (`OFFSET 0`) make the server go from what was asked for to each row by its index;
-// else it may go through a whole queue instead, believing that it is short.
+// Queue statements pin their index: PostgreSQL plans from old statistics and would scan a queue it thinks is short. A
+// statement names the queue by the expression of the one index it needs (migration 0010), and sub-selects that must not be
+// flattened (`OFFSET 0`) make the server go from what was asked for to each row.
+const LINE: &str = line!("(queue_id + 0)");
+const FORGET_AGAIN: &str = forget_again!("(queue_id + 0)");
+const RETRIES: &str = retries!("(queue_id * 1)");
+const ENDED: &str = ended!("(queue_id + 0)");
+const TRIM: &str = trim!("(queue_id + 0)");
 const FIND: &str = concat!(
     "SELECT ",
     row_columns!("found."),
@@ -74,14 +80,14 @@ const DELETE: &str = "DELETE FROM queue_keys USING unnest($2::text[]) AS asked (
 /// The rank up to which results go, and how many of which kind those are.
 const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count(*) FILTER (WHERE place = 3) FROM (\
      SELECT place, rank FROM (\
-     (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 2 AND rank >= $2 ORDER BY rank LIMIT $3) \
+     (SELECT place, rank FROM queue_keys WHERE (queue_id + 0) = $1 AND place = 2 AND rank >= $2 ORDER BY rank LIMIT $3) \
      UNION ALL \
-     (SELECT place, rank FROM queue_keys WHERE queue_id = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
+     (SELECT place, rank FROM queue_keys WHERE (queue_id + 0) = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
      ) AS both_kinds ORDER BY rank LIMIT $3) AS oldest";
 
 /// A listing is cut where its results together would be too long; the first is always there.
 macro_rules! list {
-    ($which:literal, $order:literal) => {
+    ($queue:literal, $which:literal, $order:literal) => {
         concat!(
             "SELECT ",
             entry_columns!(),
@@ -89,7 +95,9 @@ macro_rules! list {
             $order,
             " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
             $order,
-            ") AS number FROM (SELECT * FROM queue_keys WHERE queue_id = $1 AND ",
+            ") AS number FROM (SELECT * FROM queue_keys WHERE ",
+            $queue,
+            " = $1 AND ",
             $which,
             " ORDER BY ",
             $order,
@@ -104,9 +112,10 @@ const LIST_RUNNING: &str = concat!(
     " FROM unnest($1::bigint[]) AS asked (age), LATERAL (SELECT * FROM queue_keys AS k \
      WHERE k.place = 0 AND k.since = asked.age OFFSET 0) AS found"
 );
-const LIST_WAITING: &str = list!("place = 0 AND rank > $4", "rank");
-const LIST_RETRYING: &str = list!("due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
-const LIST_ENDED: &str = list!("place = $5 AND rank < $4", "rank DESC");
+const LIST_WAITING: &str = list!("(queue_id + 0)", "place = 0 AND rank > $4", "rank");
+const LIST_RETRYING: &str =
+    list!("(queue_id * 1)", "due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
+const LIST_ENDED: &str = list!("(queue_id + 0)", "place = $5 AND rank < $4", "rank DESC");
 
 const VERSIONS: &str = "SELECT name, changes FROM queues WHERE name = ANY($1)";
 
@@ -124,7 +133,7 @@ impl PostgresQueues {
 
 impl Tables for PostgresQueues {
     async fn change<W: Work>(&self, queue: &str, work: W) -> Result<W::Made, Error> {
-        let session = Session::by_index(&self.engine).await?;
+        let session = self.engine.transaction().await?;
         let mut rows =
             Rows { engine: self.engine.clone(), session, queue: queue.to_owned(), id: 0, now_ms: 0 };
         let made = work.run(&mut rows).await?;
@@ -148,7 +157,7 @@ impl Tables for PostgresQueues {
     }
 
     async fn running(&self, ages: Vec<i64>) -> Result<Vec<Kept>, Error> {
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let running = session.all(self.engine.query(LIST_RUNNING).bind(ages)).await?;
         session.commit().await?;
         Ok(running)
@@ -174,7 +183,7 @@ impl Tables for PostgresQueues {
             List::Failed => ended(At::Failed),
             List::Dead => ended(At::Dead),
         };
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let entries = session.all(query).await?;
         session.commit().await?;
         Ok(entries)
@@ -279,8 +288,9 @@ impl Table for Rows {
         self.session.all(self.engine.query(RETRIES).bind(self.id).bind(limit as i64)).await
     }
 
-    async fn dead(&mut self, limit: usize) -> Result<Vec<Row>, Error> {
-        self.session.all(self.engine.query(DEAD).bind(self.id).bind(limit as i64)).await
+    async fn ended(&mut self, at: At, limit: usize) -> Result<Vec<Row>, Error> {
+        let ended = self.engine.query(ENDED).bind(self.id).bind(limit as i64).bind(at.number());
+        self.session.all(ended).await
     }
 
     async fn put(&mut self, rows: &[Row]) -> Result<(), Error> {

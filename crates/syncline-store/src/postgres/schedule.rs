@@ -14,9 +14,30 @@ use crate::Error;
 use crate::kv::check_ttl;
 use crate::schedule::sql::{self, Delta, Deltas};
 use crate::schedule::{
-    Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, State, Totals,
-    lease, lock_name,
+    Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Outcome, Run, RunId, STEP_MAX, Schedule, Show, State,
+    Totals, lease, lock_name,
 };
+
+// Each of these finds its rows by one index and cannot use another: see migration 0010.
+const HISTORY: &str = sql::select_run!("WHERE id < $1 ORDER BY id DESC LIMIT $2");
+const HISTORY_OF_JOB: &str =
+    sql::select_run!("WHERE (job || '') = $3 AND (id + 0) < $1 ORDER BY (id + 0) DESC LIMIT $2");
+/// Runs (0) or skips (1) alone.
+const HISTORY_OF_KIND: &str = sql::select_run!(
+    "WHERE (CASE WHEN state = 'skipped' THEN 1 ELSE 0 END) = $3 AND (id * 1) < $1 ORDER BY (id * 1) DESC LIMIT $2"
+);
+const HISTORY_OF_JOB_AND_KIND: &str = sql::select_run!(
+    "WHERE (job || '') = $4 AND (CASE WHEN state = 'skipped' THEN 1 ELSE 0 END) = $3 AND (id * 1) < $1 \
+     ORDER BY (id * 1) DESC LIMIT $2"
+);
+const NTH_NEWEST: &str =
+    "SELECT id FROM schedule_runs WHERE (job || '') = $1 ORDER BY (id + 0) DESC LIMIT 1 OFFSET $2";
+/// As [`sql::TRIM`], but of the oldest rows no more are looked at than may be removed.
+const TRIM: &str = "DELETE FROM schedule_runs WHERE id IN (SELECT id FROM (SELECT id, state, started_at \
+     FROM schedule_runs WHERE (job || '') = $1 AND (id + 0) <= greatest($2, $3) ORDER BY (id + 0) LIMIT $5) AS oldest \
+     WHERE state <> 'running' AND (id <= $2 OR (id <= $3 AND started_at < $4)))";
+const TOTALS_OF_JOB: &str = "SELECT decision, reason, count, failed, abandoned, cost_micro_usd \
+     FROM schedule_totals WHERE job = $1";
 
 /// The schedule port on PostgreSQL.
 #[derive(Debug)]
@@ -108,18 +129,30 @@ impl Schedule for PostgresSchedule {
         limit: usize,
     ) -> Result<Vec<Run>, Error> {
         let limit = sql::check_history(limit)?;
-        let statement = if filter.job.is_some() { sql::HISTORY_OF_JOB } else { sql::HISTORY };
         let before = before.map_or(i64::MAX, |run| run.0);
-        let history = self.engine.query(statement).bind(before).bind(filter.show.as_str()).bind(limit);
-        match filter.job {
-            Some(job) => self.read(history.bind(job.to_owned())).await,
-            None => self.read(history).await,
-        }
+        let query = |sql| self.engine.query(sql).bind(before).bind(limit);
+        let kind = match filter.show {
+            Show::All => None,
+            Show::Runs => Some(0_i32),
+            Show::Skips => Some(1),
+        };
+        let job = filter.job.map(str::to_owned);
+        self.read(match (job, kind) {
+            (None, None) => query(HISTORY),
+            (Some(job), None) => query(HISTORY_OF_JOB).bind(job),
+            (None, Some(kind)) => query(HISTORY_OF_KIND).bind(kind),
+            (Some(job), Some(kind)) => query(HISTORY_OF_JOB_AND_KIND).bind(kind).bind(job),
+        })
+        .await
     }
 
     async fn totals(&self, job: Option<&str>) -> Result<Totals, Error> {
         let mut session = self.engine.statement().await?;
-        let rows = session.all(self.engine.query(sql::TOTALS).bind(job.map(str::to_owned))).await?;
+        let totals = match job {
+            Some(job) => self.engine.query(TOTALS_OF_JOB).bind(job.to_owned()),
+            None => self.engine.query(sql::TOTALS).bind(None::<String>),
+        };
+        let rows = session.all(totals).await?;
         session.commit().await?;
         Ok(sql::sum(rows))
     }
@@ -145,9 +178,9 @@ impl Schedule for PostgresSchedule {
         let ((by_number, by_age), limit) = (sql::check_keep(keep)?, sql::check_step(limit)?);
         let mut session = self.engine.transaction().await?;
         let before = sql::before(self.engine.now_ms(&mut session).await?, keep.age_max);
-        let mut trim = self.engine.query(sql::TRIM).bind(job.to_owned());
+        let mut trim = self.engine.query(TRIM).bind(job.to_owned());
         for offset in [by_number, by_age] {
-            let nth = self.engine.query(sql::NTH_NEWEST).bind(job.to_owned()).bind(offset);
+            let nth = self.engine.query(NTH_NEWEST).bind(job.to_owned()).bind(offset);
             let nth: Option<(i64,)> = session.first(nth).await?;
             trim = trim.bind(nth.map_or(0, |(id,)| id));
         }

@@ -15,14 +15,37 @@ use tokio::time::{Instant, timeout_at};
 use super::{ANSWER_MAX, Engine, no_answer};
 use crate::Error;
 
-/// One round trip. The settings end with the transaction.
-pub(super) const BEGIN_BY_INDEX: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; \
-     SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off";
-
-/// The same, for work that may be lost with the server's power: the commit does not wait for the disk.
-const BEGIN_BY_INDEX_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL enable_seqscan = off; \
-     SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = off; \
-     SET LOCAL jit = off";
+/// Rows are found by an index whatever the server believes of a table: what it counted is old where a table fills and empties
+/// within minutes. And a statement ends on the server soon after its caller has stopped waiting ([`ANSWER_MAX`]), instead of
+/// running on with its locks.
+macro_rules! settings {
+    ($set:literal) => {
+        concat!(
+            $set,
+            " enable_seqscan = off; ",
+            $set,
+            " enable_hashjoin = off; ",
+            $set,
+            " enable_mergejoin = off; ",
+            $set,
+            " enable_bitmapscan = off; ",
+            $set,
+            " jit = off; ",
+            $set,
+            " statement_timeout = 12000"
+        )
+    };
+}
+/// For a connection that is ours alone, once.
+pub(super) const SETTINGS: &str = settings!("SET");
+/// Behind a pooler, with each transaction and until its end. One round trip.
+const BEGIN_POOLED: &str = concat!("BEGIN; ", settings!("SET LOCAL"));
+/// A long piece of work: its caller waits longer than [`ANSWER_MAX`].
+pub(super) const UNTIMED: &str = "SET LOCAL statement_timeout = 0";
+/// For work that may be lost with the server's power: the commit does not wait for the disk.
+const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+const BEGIN_POOLED_UNSYNCED: &str =
+    concat!("BEGIN; SET LOCAL synchronous_commit = off; ", settings!("SET LOCAL"));
 
 /// A statement ready to be sent.
 pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
@@ -43,9 +66,8 @@ impl Session {
         let mut session = Self::open(engine, answer_max).await?;
         // A statement that is not kept is parsed and executed in two steps, and only a transaction makes a
         // pooler bring both to the same place.
-        if !engine.keeps_statements {
-            session.control("BEGIN").await?;
-            session.in_transaction = true;
+        if !engine.keeps_statements || engine.pooled {
+            session.begin("BEGIN", BEGIN_POOLED).await?;
         }
         Ok(session)
     }
@@ -53,31 +75,38 @@ impl Session {
     /// For several statements that happen together or not at all.
     pub(super) async fn transaction(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
         let mut session = Self::open(engine, answer_max).await?;
-        session.control("BEGIN").await?;
-        session.in_transaction = true;
+        session.begin("BEGIN", BEGIN_POOLED).await?;
         Ok(session)
     }
 
-    /// For commands that begin and end their own transactions, or may not be in one.
+    /// For commands that begin and end their own transactions, or may not be in one; each may take as long as it needs.
     pub(super) async fn bare(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
-        Self::open(engine, answer_max).await
+        let mut session = Self::open(engine, answer_max).await?;
+        if !engine.pooled {
+            session.control("SET statement_timeout = 0").await?;
+        }
+        Ok(session)
     }
 
-    /// For several statements whose rows are found by an index whatever the server believes to know of the tables: what
-    /// it knows is old where a table fills and empties within minutes.
-    pub(super) async fn by_index(engine: &Engine) -> Result<Self, Error> {
-        let mut session = Self::open(engine, ANSWER_MAX).await?;
-        session.control(BEGIN_BY_INDEX).await?;
-        session.in_transaction = true;
-        Ok(session)
+    /// Gives back a connection that was [`bare`](Self::bare), as it was.
+    pub(super) async fn finish_bare(mut self) -> Result<(), Error> {
+        if !self.engine.pooled {
+            self.control(SETTINGS).await?;
+        }
+        self.commit().await
     }
 
     /// The same for work that may be lost with the server's power.
-    pub(super) async fn by_index_unsynced(engine: &Engine) -> Result<Self, Error> {
+    pub(super) async fn unsynced(engine: &Engine) -> Result<Self, Error> {
         let mut session = Self::open(engine, ANSWER_MAX).await?;
-        session.control(BEGIN_BY_INDEX_UNSYNCED).await?;
-        session.in_transaction = true;
+        session.begin(BEGIN_UNSYNCED, BEGIN_POOLED_UNSYNCED).await?;
         Ok(session)
+    }
+
+    async fn begin(&mut self, alone: &'static str, pooled: &'static str) -> Result<(), Error> {
+        self.control(if self.engine.pooled { pooled } else { alone }).await?;
+        self.in_transaction = true;
+        Ok(())
     }
 
     async fn open(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {

@@ -11,6 +11,9 @@ use crate::Error;
 use crate::shelf::{BOOKS_MAX, Find, Found, SEARCHES_MAX, Search, Shelf, Shelved, sql};
 
 const LOCK_SEARCH: &str = "SELECT id FROM shelf_searches WHERE search = $1 FOR UPDATE";
+/// In the order of the index of these alone: in that of the books' ids, all found books before them might be read.
+const SEARCHING: &str =
+    "SELECT id, isbn FROM shelf_books WHERE book IS NULL AND (id + 0) > $1 ORDER BY (id + 0) LIMIT $2";
 const ADD_ALL: &str = "INSERT INTO shelf_books (isbn, added_at) \
      SELECT isbn, $2 FROM unnest($1) WITH ORDINALITY AS given (isbn, place) ORDER BY place \
      ON CONFLICT (isbn) DO NOTHING RETURNING isbn";
@@ -87,7 +90,7 @@ impl Shelf for PostgresShelf {
     }
 
     async fn searching(&self, after: i64, limit: usize) -> Result<Vec<(i64, String)>, Error> {
-        self.read(self.engine.query(sql::SEARCHING).bind(after).bind(sql::check_list(limit)?)).await
+        self.read(self.engine.query(SEARCHING).bind(after).bind(sql::check_list(limit)?)).await
     }
 
     async fn save_search(&self, search: &str) -> Result<Search, Error> {

@@ -24,16 +24,31 @@ use crate::state::{
 
 const LOCK: &str = "SELECT epoch, last, forgotten, floor, floor_number, entities, bytes FROM state_spaces \
      WHERE name = $1 FOR UPDATE";
-/// space, ids.
-const KNOWN: &str =
-    "SELECT id, stamp, live, value, number FROM state_entities WHERE space = $1 AND id = ANY($2)";
+/// space, ids. From each id to its row: with a list, the server may read the whole space and look for its rows in the list.
+const KNOWN: &str = "SELECT found.id, found.stamp, found.live, found.value, found.number \
+     FROM (SELECT DISTINCT id FROM unnest($2::text[]) AS given (id)) AS asked, LATERAL (SELECT * FROM state_entities AS e \
+     WHERE e.space = $1 AND e.id = asked.id OFFSET 0) AS found";
 /// space, and a list for each column.
 const WRITE: &str = "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) \
      SELECT $1, given.* FROM unnest($2::text[], $3::text[], $4::bool[], $5::text[], $6::bigint[], $7::bigint[]) AS given \
      ON CONFLICT (space, id) DO UPDATE SET stamp = excluded.stamp, live = excluded.live, value = excluded.value, \
      bytes = excluded.bytes, number = excluded.number";
+// Pages go by the numbers of a space, and by the one index that has them (migration 0014).
+/// space, after, last, limit: the numbers of a page and what their values weigh.
+const WEIGH: &str = "SELECT number, bytes FROM state_entities WHERE (space || '') = $1 AND number > $2 AND number <= $3 \
+     ORDER BY number LIMIT $4";
+/// space, after, last of the page.
+const PAGE: &str = "SELECT id, stamp, live, value FROM state_entities WHERE (space || '') = $1 AND number > $2 \
+     AND number <= $3 ORDER BY number";
+/// stamp, limit: the oldest removals of all spaces.
+const REMOVED: &str =
+    "SELECT space, number FROM state_entities WHERE NOT live AND stamp < $1 ORDER BY stamp LIMIT $2";
+/// space, limit: the oldest removals of one.
+const OLDEST_REMOVED: &str =
+    "SELECT number FROM state_entities WHERE (space || '') = $1 AND NOT live ORDER BY number LIMIT $2";
+/// space, numbers. A number that was given anew since is another change and stays.
+const FORGET_ALL: &str = "DELETE FROM state_entities WHERE (space || '') = $1 AND number = ANY($2) AND NOT live RETURNING number, bytes";
 const TELL: &str = "SELECT pg_notify($1, $2)::text";
-const FORGET_ALL: &str = "DELETE FROM state_entities WHERE space = $1 AND number = ANY($2)";
 const CHANNEL: &str = "syncline_state";
 /// How long the listener rests after its connection could not be made.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -69,12 +84,12 @@ impl States for PostgresStates {
         let start = header.start(asked);
         let after = if let Start::After(after) = start { after } else { 0 };
         let from = i64::try_from(after).unwrap_or(i64::MAX);
-        let weigh = self.engine.query(sql::WEIGH).bind(space.as_str().to_owned()).bind(from);
+        let weigh = self.engine.query(WEIGH).bind(space.as_str().to_owned()).bind(from);
         let weighed: Vec<(i64, i64)> = session.all(weigh.bind(header.last).bind(ledger::WEIGHED_MAX)).await?;
         let (last, more) = ledger::cut(&weighed);
         let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
         if let Some(last) = last {
-            let page = self.engine.query(sql::PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
+            let page = self.engine.query(PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
             let rows: Vec<EntityRow> = session.all(page).await?;
             for row in rows {
                 changes.push(ledger::change(row)?);
@@ -220,9 +235,10 @@ impl PostgresStates {
         batch: usize,
     ) -> Result<(), Error> {
         let wanted = i64::try_from(batch).unwrap_or(i64::MAX).max(ROOM_STEP);
-        let oldest = self.engine.query(sql::OLDEST_REMOVED).bind(name.to_owned()).bind(wanted);
+        let oldest = self.engine.query(OLDEST_REMOVED).bind(name.to_owned()).bind(wanted);
         let oldest: Vec<(i64,)> = session.all(oldest).await?;
-        if oldest.is_empty() { Ok(()) } else { self.forget_all(session, name, header, oldest).await }
+        let numbers = oldest.into_iter().map(|(number,)| number).collect();
+        self.forget_all(session, name, header, numbers).await.map(drop)
     }
 
     async fn known(
@@ -271,40 +287,44 @@ impl PostgresStates {
         Ok(measured.unwrap_or_default())
     }
 
-    /// Forgets removals of one space; how many.
+    /// Forgets removals of the space that has the oldest; how many.
     async fn forget_some(&self, limit: i64) -> Result<i64, Error> {
         let mut session = self.engine.transaction().await?;
         let horizon = ledger::horizon(self.now(&mut session).await?);
-        let space = self.engine.query(sql::FORGETFUL).bind(horizon.clone());
-        let Some((space,)) = session.first::<(String,)>(space).await? else {
+        let removed = self.engine.query(REMOVED).bind(horizon).bind(limit);
+        let removed: Vec<(String, i64)> = session.all(removed).await?;
+        let Some(space) = removed.first().map(|(space, _)| space.clone()) else {
             session.commit().await?;
             return Ok(0);
         };
         let row: Option<Row> = session.first(self.engine.query(LOCK).bind(space.clone())).await?;
-        let removed = self.engine.query(sql::REMOVED).bind(space.clone()).bind(horizon).bind(limit);
-        let removed: Vec<(i64,)> = session.all(removed).await?;
-        if let Some(mut header) = row.map(Header::read) {
-            let count = removed.len();
-            self.forget_all(&mut session, &space, &mut header, removed).await?;
+        let Some(mut header) = row.map(Header::read) else {
             session.commit().await?;
-            return Ok(i64::try_from(count).unwrap_or(i64::MAX));
-        }
+            return Ok(0);
+        };
+        let numbers = removed.into_iter().filter(|(of, _)| *of == space).map(|(_, number)| number).collect();
+        let forgotten = self.forget_all(&mut session, &space, &mut header, numbers).await?;
         session.commit().await?;
-        Ok(0)
+        Ok(i64::try_from(forgotten).unwrap_or(i64::MAX))
     }
 
+    /// Forgets these removals; how many were still there.
     async fn forget_all(
         &self,
         session: &mut Session,
         space: &str,
         header: &mut Header,
-        removed: Vec<(i64,)>,
-    ) -> Result<(), Error> {
-        let numbers: Vec<i64> = removed.into_iter().map(|(number,)| number).collect();
-        header.forgotten = numbers.iter().copied().max().unwrap_or(0).max(header.forgotten);
-        session.execute(self.engine.query(FORGET_ALL).bind(space.to_owned()).bind(numbers)).await?;
-        (header.entities, header.bytes) = self.measure(session, space, header).await?;
-        self.keep(session, space, header).await
+        numbers: Vec<i64>,
+    ) -> Result<usize, Error> {
+        let forget = self.engine.query(FORGET_ALL).bind(space.to_owned()).bind(numbers);
+        let forgotten: Vec<(i64, i64)> = session.all(forget).await?;
+        for (number, bytes) in &forgotten {
+            header.forgotten = header.forgotten.max(*number);
+            header.entities -= 1;
+            header.bytes -= bytes;
+        }
+        self.keep(session, space, header).await?;
+        Ok(forgotten.len())
     }
 }
 

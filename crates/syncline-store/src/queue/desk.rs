@@ -4,7 +4,7 @@
 //! of all the operations of this process that look at its pace, one goes at a time.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ struct Lanes {
 pub(crate) struct Lane {
     pacer: tokio::sync::Mutex<Option<Pacer>>,
     changes: watch::Sender<u64>,
+    /// Results that were dropped here because there were too many.
+    dropped: AtomicU64,
 }
 
 impl Desk {
@@ -54,7 +56,8 @@ impl Desk {
         if let Some(lane) = lanes.by_name.get(queue) {
             return Arc::clone(lane);
         }
-        let lane = Arc::new(Lane { pacer: tokio::sync::Mutex::default(), changes: watch::Sender::new(0) });
+        let (pacer, changes) = (tokio::sync::Mutex::default(), watch::Sender::new(0));
+        let lane = Arc::new(Lane { pacer, changes, dropped: AtomicU64::new(0) });
         lanes.by_name.insert(queue.to_owned(), Arc::clone(&lane));
         lane
     }
@@ -110,6 +113,14 @@ impl Desk {
 }
 
 impl Lane {
+    pub(crate) fn count_dropped(&self, results: u64) {
+        self.dropped.fetch_add(results, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
     /// Waits for its turn. The pacer inside goes by `settings`; what an earlier one with other settings saw is
     /// forgotten, which costs an interval.
     pub(crate) async fn enter(&self, settings: &Settings) -> Turnstile<'_> {

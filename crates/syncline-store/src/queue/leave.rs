@@ -10,16 +10,16 @@ use super::table::{Table, Work};
 /// Results beyond the limit that one transaction deletes, besides as many as it brings.
 const TRIM_STEP: usize = 1_000;
 
-/// Ends keys in line by outcomes that came from elsewhere; brings how many there were.
+/// Ends keys in line by outcomes that came from elsewhere; brings how many there were, and how many results were dropped for them.
 pub(crate) struct Dequeue {
     pub(crate) limits: Limits,
     pub(crate) outcomes: Vec<(String, Outcome<String>)>,
 }
 
 impl Work for Dequeue {
-    type Made = usize;
+    type Made = (usize, u64);
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
+    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
         let mut header = table.open().await?;
         let keys: Vec<String> = self.outcomes.iter().map(|(key, _)| key.clone()).collect();
         let mut found = table.find(&keys).await?;
@@ -38,7 +38,7 @@ impl Work for Dequeue {
             header.changes += 1;
             table.save(&header).await?;
         }
-        Ok(left)
+        Ok((left, header.dropped))
     }
 }
 
@@ -51,15 +51,18 @@ pub(super) fn leave(
 ) -> Leaver {
     let (since, again) = (row.since, row.again);
     header.count(&row, -1);
+    if matches!(outcome, Outcome::Excused { .. }) {
+        row.attempts = (row.attempts - 1).max(0);
+    }
     let (mut due, mut kept, mut result) = (None, None, None);
     let (at, settled) = match outcome {
-        // These two start another run after `again` was asked for, which is the one more run.
+        // These start another run after `again` was asked for, which is the one more run.
         Outcome::Waiting => {
             row.attempts = (row.attempts - 1).max(0);
             row.wait(0, header.take_tail());
             (At::Line, Settled::Waiting)
         }
-        Outcome::Retrying { due: at } => {
+        Outcome::Retrying { due: at } | Outcome::Excused { due: at } => {
             (due, kept) = (Some(ms(at)), reason);
             header.next_due = Some(header.next_due.map_or(ms(at), |next| next.min(ms(at))));
             (At::Retrying, Settled::Retrying { due: at })
@@ -126,6 +129,7 @@ pub(super) async fn trim<T: Table>(
         let trimmed = table.trim(header.trimmed, beyond.min(brought + TRIM_STEP)).await?;
         header.done -= trimmed.done;
         header.failed -= trimmed.failed;
+        header.dropped += (trimmed.done + trimmed.failed).unsigned_abs();
         header.trimmed = trimmed.up_to.map_or(header.trimmed, |rank| rank + 1);
     }
     Ok(())

@@ -10,10 +10,10 @@ use super::desk::{Desk, Turnstile};
 use super::enqueue::Enqueue;
 use super::leave::Dequeue;
 use super::revive::{Remove, Revive, ReviveSome};
-use super::row::Header;
+use super::row::{At, Header};
 use super::table::Tables;
 use super::turn::{self, Claim, Paced, Renew, Settle};
-use super::{Claimed, Cursor, Ended, Entry, List, Queues, Rules, Status, check, follow};
+use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, Queues, Rules, Status, check, follow};
 use crate::Error;
 
 /// Most answers that one transaction takes, and most bytes of results.
@@ -100,8 +100,9 @@ impl<D: Tables> Queues for Port<D> {
         let mut ended = Vec::new();
         for answers in in_steps(answers) {
             let work = Settle { paced: self.paced(&mut turnstile, rules), answers };
-            let (some, pacer) = self.tables.change(queue, work).await?;
+            let (some, dropped, pacer) = self.tables.change(queue, work).await?;
             turnstile.keep(pacer);
+            lane.count_dropped(dropped);
             self.changed(queue);
             ended.extend(some);
         }
@@ -128,7 +129,8 @@ impl<D: Tables> Queues for Port<D> {
         check::name(queue)?;
         check::keys(outcomes.iter().map(|(key, _)| key))?;
         let outcomes = outcomes.into_iter().map(|(key, outcome)| (key, check::outcome(outcome))).collect();
-        let ended = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
+        let (ended, dropped) = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
+        self.desk.lane(queue).count_dropped(dropped);
         if ended > 0 {
             self.changed(queue);
         }
@@ -145,12 +147,16 @@ impl<D: Tables> Queues for Port<D> {
         Ok(revived)
     }
 
-    async fn revive_all(&self, queue: &str) -> Result<usize, Error> {
+    async fn revive_all(&self, queue: &str, given_up: GivenUp) -> Result<usize, Error> {
         check::name(queue)?;
+        let at = match given_up {
+            GivenUp::Dead => At::Dead,
+            GivenUp::Failed => At::Failed,
+        };
         let (mut revived, mut more) = (0, true);
         while more {
             let some;
-            (some, more) = self.tables.change(queue, ReviveSome).await?;
+            (some, more) = self.tables.change(queue, ReviveSome(at)).await?;
             revived += some;
             if some > 0 {
                 self.changed(queue);
@@ -216,6 +222,10 @@ impl<D: Tables> Queues for Port<D> {
 
     async fn names(&self) -> Result<Vec<String>, Error> {
         self.tables.names().await
+    }
+
+    fn dropped(&self, queue: &str) -> u64 {
+        self.desk.lane(queue).dropped()
     }
 
     fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error> {

@@ -1,17 +1,17 @@
-//! Bringing the dead back, and forgetting keys.
+//! Bringing keys back that were given up, and forgetting keys.
 
 use super::enqueue::make_room;
 use super::row::{At, Header, Row};
 use super::table::{Table, Work};
 
-/// Dead keys that one transaction brings back, where all are to come.
+/// Keys that one transaction brings back, where all are to come.
 const REVIVE_STEP: usize = 1_000;
 
-/// Gives dead keys all their attempts once more: right after the head if they came as priority, else at the tail.
+/// Gives keys that are dead or failed all their attempts once more: right after the head if they came as priority, else at the tail.
 pub(crate) struct Revive(pub(crate) Vec<String>);
 
-/// The same for the oldest of them; brings also whether there are more.
-pub(crate) struct ReviveSome;
+/// The same for the oldest in one of these places; brings also whether there are more.
+pub(crate) struct ReviveSome(pub(crate) At);
 
 /// Forgets keys. A call under way keeps its slot until it ends.
 pub(crate) struct Remove(pub(crate) Vec<String>);
@@ -21,10 +21,10 @@ impl Work for Revive {
 
     async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
         let mut header = table.open().await?;
-        let mut dead = table.find(&self.0).await?;
-        dead.retain(|row| row.at == At::Dead);
-        dead.sort_by_key(|row| row.rank);
-        line_up(table, &mut header, dead).await
+        let mut given_up = table.find(&self.0).await?;
+        given_up.retain(|row| matches!(row.at, At::Dead | At::Failed));
+        given_up.sort_by_key(|row| row.rank);
+        line_up(table, &mut header, given_up).await
     }
 }
 
@@ -33,9 +33,9 @@ impl Work for ReviveSome {
 
     async fn run<T: Table>(self, table: &mut T) -> Result<(usize, bool), T::Error> {
         let mut header = table.open().await?;
-        let dead = table.dead(REVIVE_STEP).await?;
-        let revived = line_up(table, &mut header, dead).await?;
-        Ok((revived, header.dead > 0 && revived > 0))
+        let given_up = table.ended(self.0, REVIVE_STEP).await?;
+        let revived = line_up(table, &mut header, given_up).await?;
+        Ok((revived, revived == REVIVE_STEP))
     }
 }
 
@@ -59,12 +59,16 @@ impl Work for Remove {
     }
 }
 
-async fn line_up<T: Table>(table: &mut T, header: &mut Header, dead: Vec<Row>) -> Result<usize, T::Error> {
-    let revived = dead.len();
+async fn line_up<T: Table>(
+    table: &mut T,
+    header: &mut Header,
+    given_up: Vec<Row>,
+) -> Result<usize, T::Error> {
+    let revived = given_up.len();
     if revived == 0 {
         return Ok(0);
     }
-    let (mut express, mut rows): (Vec<Row>, Vec<Row>) = dead.into_iter().partition(|row| row.priority);
+    let (mut express, mut rows): (Vec<Row>, Vec<Row>) = given_up.into_iter().partition(|row| row.priority);
     let head = if express.is_empty() || header.running > 0 || header.waiting == 0 {
         None
     } else {

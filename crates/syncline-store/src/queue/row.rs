@@ -47,6 +47,8 @@ pub(crate) struct Header {
     pub(crate) changes: i64,
     /// The store's clock when the header was read.
     pub(crate) now_ms: i64,
+    /// Results that were dropped in this transaction because there were too many.
+    pub(crate) dropped: u64,
 }
 
 /// Where a row is. Running and waiting are told apart by the call.
@@ -211,6 +213,7 @@ impl Header {
             failed_total: 0,
             changes: 0,
             now_ms: 0,
+            dropped: 0,
         }
     }
 }
@@ -397,6 +400,7 @@ where
             failed_total: row.try_get("failed_total")?,
             changes: row.try_get("changes")?,
             now_ms: row.try_get("now_ms")?,
+            dropped: 0,
         })
     }
 }

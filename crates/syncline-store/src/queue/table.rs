@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::desk::Desk;
-use super::row::{Header, Kept, Known, Leaver, Retry, Row, Success};
+use super::row::{At, Header, Kept, Known, Leaver, Retry, Row, Success};
 use super::{Cursor, List};
 use crate::Error;
 
@@ -89,8 +89,8 @@ pub(crate) trait Table: Send {
     /// The first retries, by due time.
     fn retries(&mut self, limit: usize) -> impl Future<Output = Result<Vec<Retry>, Self::Error>> + Send;
 
-    /// The oldest dead, by rank.
-    fn dead(&mut self, limit: usize) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
+    /// The oldest of those that ended in this place, by rank.
+    fn ended(&mut self, at: At, limit: usize) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
     /// Inserts rows that are in line, or replaces them by their keys.
     fn put(&mut self, rows: &[Row]) -> impl Future<Output = Result<(), Self::Error>> + Send;

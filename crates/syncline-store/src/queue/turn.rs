@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
-use syncline_core::queue::{Answer, Limits, Pacer, Permit, Settled, Wait, Why};
+use syncline_core::queue::{Answer, Health, Limits, Pacer, Permit, Settled, Wait, Why};
 use syncline_core::time::Timestamp;
 
 use super::desk::ProcessClock;
@@ -31,8 +31,8 @@ pub(crate) struct Turn<'a, T: Table> {
     touched: bool,
 }
 
-/// A call that is over, the age of its key, and what it brought.
-type End = (u64, i64, Answer<String>);
+/// A call that is over, the age of its key, what it brought, and how it left the API.
+type End = (u64, i64, Answer<String>, Health);
 
 /// Takes up to `max` keys.
 pub(crate) struct Claim {
@@ -76,7 +76,7 @@ impl Work for Claim {
 }
 
 impl Work for Settle {
-    type Made = (Vec<Ended>, Pacer);
+    type Made = (Vec<Ended>, u64, Pacer);
 
     async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
         let Self { mut paced, mut answers } = self;
@@ -86,13 +86,18 @@ impl Work for Settle {
         answers.sort_unstable_by_key(|(call, _)| *call);
         let mut turn = Turn::open(table, &mut paced).await?;
         let seen = turn.clock.seen(turn.header.now());
-        for (call, answer) in &answers {
-            turn.pacer.end(seen, *call, answer.signal(), rand::random());
-        }
         turn.touched |= !answers.is_empty();
+        let answers: Vec<_> = answers
+            .into_iter()
+            .map(|(call, answer)| {
+                let health = turn.pacer.end(seen, call, answer.signal(), rand::random());
+                (call, answer, health)
+            })
+            .collect();
         let ended = turn.finish(answers).await?;
         turn.close(true).await?;
-        Ok((ended, paced.pacer))
+        let dropped = turn.header.dropped;
+        Ok((ended, dropped, paced.pacer))
     }
 }
 
@@ -204,7 +209,8 @@ impl<'a, T: Table> Turn<'a, T> {
     async fn lose(&mut self) -> Result<Vec<Ended>, T::Error> {
         let mut lost = Vec::new();
         while let Some(call) = self.pacer.lose(self.clock.now()) {
-            lost.push((call, Answer::Broken { reason: "no answer in time".to_owned(), retry: true }));
+            let reason = "no answer in time".to_owned();
+            lost.push((call, Answer::Broken { reason, retry: true, away: true }, Health::default()));
         }
         if lost.is_empty() {
             return Ok(Vec::new());
@@ -273,27 +279,27 @@ impl<'a, T: Table> Turn<'a, T> {
     }
 
     /// What becomes of keys whose calls ended. Only rows are changed: the pacer knows already.
-    async fn finish(&mut self, answers: Vec<(u64, Answer<String>)>) -> Result<Vec<Ended>, T::Error> {
+    async fn finish(&mut self, answers: Vec<(u64, Answer<String>, Health)>) -> Result<Vec<Ended>, T::Error> {
         let ages = &mut self.ages;
         let ends: Vec<End> = answers
             .into_iter()
-            .filter_map(|(call, answer)| Some((call, ages.remove(&call)?, answer)))
+            .filter_map(|(call, answer, health)| Some((call, ages.remove(&call)?, answer, health)))
             .collect();
         let (mut ended, rest) = self.succeed(ends).await?;
         if rest.is_empty() {
             return Ok(ended);
         }
-        let ages: Vec<i64> = rest.iter().map(|(_, age, _)| *age).collect();
+        let ages: Vec<i64> = rest.iter().map(|(_, age, ..)| *age).collect();
         let rows = self.table.aged(&ages).await?;
         let mut rows: HashMap<i64, Row> = rows.into_iter().map(|row| (row.since, row)).collect();
         let (settings, now) = (*self.pacer.settings(), self.header.now());
         let mut leavers = Vec::with_capacity(rows.len());
-        for (call, age, answer) in rest {
+        for (call, age, answer, health) in rest {
             let Some(mut row) = rows.remove(&age) else { continue };
             row.begin(call);
             let attempt = u32::try_from(row.attempts).unwrap_or(0);
             let reason = leave::reason(&answer);
-            let outcome = settings.judge(answer, attempt, now, rand::random());
+            let outcome = settings.judge(answer, attempt, health, now, rand::random());
             let leaver = leave::leave(&mut self.header, row, outcome, reason);
             ended.push(Ended { call, key: leaver.row.key.clone(), settled: leaver.settled });
             leavers.push(leaver);
@@ -308,11 +314,11 @@ impl<'a, T: Table> Turn<'a, T> {
     /// the answers where not all have, and those for keys that are to run again or are gone.
     async fn succeed(&mut self, ends: Vec<End>) -> Result<(Vec<Ended>, Vec<End>), T::Error> {
         // Otherwise the order of results and failures among each other would not be that of their calls.
-        if ends.is_empty() || !ends.iter().all(|(_, _, answer)| matches!(answer, Answer::Done(_))) {
+        if ends.is_empty() || !ends.iter().all(|(_, _, answer, _)| matches!(answer, Answer::Done(_))) {
             return Ok((Vec::new(), ends));
         }
         let (mut calls, mut successes) = (HashMap::with_capacity(ends.len()), Vec::with_capacity(ends.len()));
-        for (call, since, answer) in ends {
+        for (call, since, answer, _) in ends {
             if let Answer::Done(result) = answer {
                 calls.insert(since, call);
                 successes.push(Success { since, rank: self.header.take_tail(), result });
@@ -331,7 +337,7 @@ impl<'a, T: Table> Turn<'a, T> {
         self.touched |= kept > 0;
         leave::trim(self.table, &mut self.header, &self.limits, ended.len()).await?;
         let left = successes.into_iter().filter_map(|Success { since, result, .. }| {
-            calls.remove(&since).map(|call| (call, since, Answer::Done(result)))
+            calls.remove(&since).map(|call| (call, since, Answer::Done(result), Health::default()))
         });
         Ok((ended, left.collect()))
     }

@@ -17,11 +17,12 @@ macro_rules! books {
     };
 }
 
-/// A search beside the number of its finds.
+/// A search beside the number of its finds, which are numbered without gaps.
 macro_rules! searches {
     () => {
         "SELECT s.id, s.search, s.created_at, s.asked_at, s.found_at, s.total, s.ending, \
-         (SELECT count(*) FROM shelf_finds f WHERE f.search_id = s.id) AS finds FROM shelf_searches s "
+         (SELECT coalesce(max(f.position) + 1, 0) FROM shelf_finds f WHERE f.search_id = s.id) AS finds \
+         FROM shelf_searches s "
     };
 }
 

@@ -17,7 +17,7 @@ use crate::queue::desk::Desk;
 use crate::queue::row::{
     At, Header, Kept, Known, Leaver, Retry, Row, Success, entry_columns, header_columns, row_columns,
 };
-use crate::queue::sql::{AGES, DEAD, ENTRY, FORGET_AGAIN, LINE, RETRIES, SAVE, TRIM};
+use crate::queue::sql::{AGES, ENTRY, SAVE, ended, forget_again, line, retries, trim};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
 use crate::queue::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
 
@@ -25,6 +25,12 @@ const OPEN: &str = concat!("SELECT ", header_columns!(), ", $2 AS now_ms FROM qu
 const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
      retrying, done, failed, dead, done_total, failed_total, changes) \
      SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3";
+
+const LINE: &str = line!("queue_id");
+const FORGET_AGAIN: &str = forget_again!("queue_id");
+const RETRIES: &str = retries!("queue_id");
+const ENDED: &str = ended!("queue_id");
+const TRIM: &str = trim!("queue_id");
 
 // A cross join is SQLite's way of saying which table comes first: what was asked for, then each by its index.
 const FIND: &str = concat!(
@@ -250,8 +256,9 @@ impl Table for Rows<'_> {
         sqlx::query_as(RETRIES).bind(self.id).bind(limit as i64).fetch_all(&mut *self.connection).await
     }
 
-    async fn dead(&mut self, limit: usize) -> sqlx::Result<Vec<Row>> {
-        sqlx::query_as(DEAD).bind(self.id).bind(limit as i64).fetch_all(&mut *self.connection).await
+    async fn ended(&mut self, at: At, limit: usize) -> sqlx::Result<Vec<Row>> {
+        let ended = sqlx::query_as(ENDED).bind(self.id).bind(limit as i64).bind(at.number());
+        ended.fetch_all(&mut *self.connection).await
     }
 
     async fn put(&mut self, rows: &[Row]) -> sqlx::Result<()> {

@@ -9,7 +9,8 @@ use syncline_core::queue::{
     Answer, Breaker, Enqueued, Kind, Limits, Outcome, PauseReason, Place, Settings, Settled, Why,
 };
 use syncline_store::queue::{
-    Claimed, Entry, KEY_MAX_BYTES, KEYS_MAX, LIST_BYTES_MAX, List, Queues, RESULT_MAX_BYTES, Rules, Run,
+    Claimed, Entry, GivenUp, KEY_MAX_BYTES, KEYS_MAX, LIST_BYTES_MAX, List, Queues, RESULT_MAX_BYTES, Rules,
+    Run,
 };
 use syncline_store::{Error, Store};
 
@@ -210,14 +211,14 @@ pub(crate) async fn qu_22_attempts_used_up_lead_to_the_dead_list_which_can_be_re
     enqueue(&queues, &rules, Kind::New, &["a", "b"]).await;
     for _ in 0..4 {
         let run = next_run(&queues, &rules).await;
-        let broken = Answer::Broken { reason: "no route".to_owned(), retry: true };
+        let broken = Answer::Broken { reason: "no route".to_owned(), retry: true, away: false };
         settle(&queues, &rules, run.call, broken).await;
     }
     let dead = Place::Dead("given up after 2 attempts: no route".into());
     assert_eq!(place(&queues, "a").await, Some(dead));
     assert_eq!(enqueue(&queues, &rules, Kind::New, &["a"]).await.ignored, 1);
     assert_eq!(queues.revive(QUEUE, &["a".to_owned(), "stranger".to_owned()]).await.unwrap(), 1);
-    assert_eq!(queues.revive_all(QUEUE).await.unwrap(), 1);
+    assert_eq!(queues.revive_all(QUEUE, GivenUp::Dead).await.unwrap(), 1);
     let runs = claim(&queues, &rules, 9).await.runs;
     assert_eq!(
         runs.iter().map(|run| (run.key.as_str(), run.attempt)).collect::<Vec<_>>(),
@@ -234,7 +235,8 @@ pub(crate) async fn qu_22_an_api_that_keeps_failing_is_paused_for_all_and_probed
     let (queues, others) = (fixture.store.queues(), fixture.another().await.queues());
     enqueue(&queues, &rules, Kind::New, &["a", "b", "c", "d", "e"]).await;
     let runs = claim(&queues, &rules, 3).await.runs;
-    let broken = |run: &Run| (run.call, Answer::Broken { reason: "503".to_owned(), retry: false });
+    let broken =
+        |run: &Run| (run.call, Answer::Broken { reason: "503".to_owned(), retry: false, away: false });
     let before = Instant::now();
     queues.settle(QUEUE, &rules, runs.iter().map(broken).collect()).await.unwrap();
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use syncline_core::queue::{Answer, Kind, Limits, Outcome, Place, Queue, RunId, Settings, Settled};
+use syncline_core::queue::{Answer, Health, Kind, Limits, Outcome, Place, Queue, RunId, Settings, Settled};
 use syncline_core::time::Timestamp;
 use syncline_store::queue::{Ended, List, Queues, Rules, Run};
 
@@ -107,7 +107,7 @@ impl Pair {
                 0..=1 => Answer::Done(format!("result {}", self.dice.random::<u32>())),
                 2 => Answer::Refused { reason: "not found".to_owned() },
                 3 => Answer::Throttled { retry_after: None },
-                4 => Answer::Broken { reason: "no route".to_owned(), retry: true },
+                4 => Answer::Broken { reason: "no route".to_owned(), retry: true, away: false },
                 // One at a time: several go back in the order they began, which the model cannot do.
                 _ if ends.iter().all(|(.., answer)| *answer != Answer::NotMade) => Answer::NotMade,
                 _ => Answer::Done("made".to_owned()),
@@ -120,7 +120,8 @@ impl Pair {
         ends.sort_by_key(|(run, ..)| run.call);
         let mut expected: Vec<Ended> = Vec::new();
         for (run, id, answer) in ends {
-            let outcome = self.rules.settings.judge(answer, run.attempt, Timestamp::ZERO, 0.0);
+            let outcome =
+                self.rules.settings.judge(answer, run.attempt, Health::default(), Timestamp::ZERO, 0.0);
             if let Some(settled) = self.model.settle_run(id, outcome) {
                 expected.push(Ended { call: run.call, key: run.key, settled });
             }

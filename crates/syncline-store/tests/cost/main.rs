@@ -4,6 +4,7 @@
 
 mod outbox;
 mod queue;
+mod statements;
 
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use syncline_core::queue::{Answer, Kind, Outcome, Settings};
 use syncline_sim::postgres::{self, Database};
 use syncline_store::Store;
-use syncline_store::queue::{KEYS_MAX, List, Rules};
+use syncline_store::queue::{GivenUp, KEYS_MAX, List, Rules};
 use tokio::task::block_in_place;
 
 use crate::rows_read;
@@ -74,7 +74,7 @@ async fn operate(database: &Database, size: usize) {
     queues.renew(QUEUE, &rules, &[runs[0].call]).await.unwrap();
     let answers = runs.iter().map(|run| (run.call, Answer::Throttled { retry_after: None })).collect();
     queues.settle(QUEUE, &rules, answers).await.unwrap();
-    assert_eq!(queues.revive_all(QUEUE).await.unwrap(), 10);
+    assert_eq!(queues.revive_all(QUEUE, GivenUp::Dead).await.unwrap(), 10);
     queues.remove(QUEUE, &some(size / 2)).await.unwrap();
     for list in [List::Waiting, List::Running, List::Retrying, List::Done, List::Failed, List::Dead] {
         queues.list(QUEUE, list, None, 10).await.unwrap();

@@ -1,8 +1,8 @@
 //! `syncline lock run`: a command that runs only while this process holds the lock.
 //!
 //! The lease is renewed while the command runs. It counts from before each request left, on two clocks, with a margin:
-//! when it is no longer certain the command gets SIGTERM, and SIGKILL before anybody else can hold the lock. The command
-//! does not outlive this process either. What it ends with is what this ends with; a signal it died of is 128 plus its
+//! when it is no longer certain the command gets SIGTERM, and SIGKILL before anybody else can hold the lock. Nothing that the
+//! command started outlives the lease, nor this process, however that ends: a keeper sees to it. What it ends with is what this ends with; a signal it died of is 128 plus its
 //! number, as in a shell.
 //!
 //! Frozen together with this process, or writing at the very moment the lease ends, a command can still be late: the
@@ -10,6 +10,7 @@
 
 mod child;
 mod hold;
+mod keeper;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -21,6 +22,7 @@ use syncline_core::lock::{LeaseId, Name, Ttl};
 pub(super) use self::child::become_command;
 use self::child::{Child, Ended};
 use self::hold::{Hold, Lost};
+pub(super) use self::keeper::keep;
 use crate::answer::{number, span, text};
 use crate::client::{Client, Refusal, Target};
 use crate::output::{Exit, Shown};
@@ -45,6 +47,9 @@ pub(crate) struct Run {
     /// Who we are, for others to read; this machine and process if absent.
     #[arg(long)]
     holder: Option<String>,
+    /// Keep SYNCLINE_TOKEN from the command; without this it is in its environment, for `syncline` commands in it.
+    #[arg(long)]
+    hide_token: bool,
     #[command(flatten)]
     target: Target,
     /// The command and its arguments.
@@ -65,7 +70,7 @@ impl Run {
         let client = self.target.client()?;
         let holder = self.holder.clone().unwrap_or_else(default_holder);
         let Some(hold) = self.acquire(&client, &holder, ttl, wait).await? else { return Err(Shown.into()) };
-        let mut child = match Child::start(&self.command, &self.name, &hold) {
+        let mut child = match Child::start(&self.command, &self.name, &hold, self.hide_token) {
             Ok(child) => child,
             Err(error) => {
                 self.give_back(&client, &hold).await;

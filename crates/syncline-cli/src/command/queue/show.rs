@@ -7,6 +7,9 @@ use crate::answer::{items, now_ms, number, span, text};
 use crate::client::{Client, Target};
 use crate::output::{self, Tone, toned};
 
+/// Most keys that a node lists at once.
+const PAGE_MAX: usize = 1_000;
+
 /// Longest result that is shown in a list; the rest is cut off.
 const SHOWN_CHARS: usize = 80;
 
@@ -95,11 +98,21 @@ pub(super) async fn keys(target: &Target, name: &str, state: State, listing: &Li
     }
 }
 
+/// As many keys as were asked for: a page of the node may be shorter, because results are long.
 async fn page(client: &Client, name: &str, state: State, listing: &Listing) -> anyhow::Result<Value> {
-    let limit = listing.limit.to_string();
-    let mut query = vec![("state", state.name()), ("limit", limit.as_str())];
-    query.extend(listing.after.as_deref().map(|after| ("after", after)));
-    client.get(&["api", "queues", name, "keys"], &query).await
+    let (mut keys, mut after) = (Vec::new(), listing.after.clone());
+    loop {
+        let left = (listing.limit as usize).saturating_sub(keys.len());
+        let limit = left.min(PAGE_MAX).to_string();
+        let mut query = vec![("state", state.name()), ("limit", limit.as_str())];
+        query.extend(after.as_deref().map(|after| ("after", after)));
+        let page = client.get(&["api", "queues", name, "keys"], &query).await?;
+        keys.extend(items(&page, "keys").iter().cloned());
+        after = page["next"].as_str().map(str::to_owned);
+        if after.is_none() || keys.len() >= listing.limit as usize {
+            return Ok(json!({ "keys": keys, "next": after }));
+        }
+    }
 }
 
 fn entry(entry: &Value) -> anyhow::Result<()> {

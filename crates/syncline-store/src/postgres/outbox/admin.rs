@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::super::Session;
 use super::PostgresOutbox;
 use super::sql::*;
 use crate::Error;
@@ -11,7 +10,7 @@ use crate::outbox::{Detail, List, Receipt, Settings, Stats};
 
 impl PostgresOutbox {
     pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let row: Option<StatsRow> = session.first(self.engine.query(STATS)).await?;
         session.commit().await?;
         Ok(row::stats(row.unwrap_or_default()))
@@ -30,7 +29,7 @@ impl PostgresOutbox {
             (List::Processed, None) => query(LIST_PROCESSED).bind(limit),
             (List::Processed, Some(after)) => query(LIST_PROCESSED_AFTER).bind(after).bind(limit),
         };
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let rows: Vec<DetailRow> = session.all(query).await?;
         session.commit().await?;
         Ok(rows.into_iter().map(row::detail).collect())
@@ -51,7 +50,7 @@ impl PostgresOutbox {
         all: &'static str,
         ids: Option<Vec<i64>>,
     ) -> Result<u64, Error> {
-        let mut session = Session::by_index(&self.engine).await?;
+        let mut session = self.engine.transaction().await?;
         let changed = match ids {
             Some(ids) => session.execute(self.engine.query(these).bind(ids)).await?,
             None => session.execute(self.engine.query(all)).await?,

@@ -253,8 +253,13 @@ pub(super) const LIST_PENDING: &str = detail!(
     number!("o."),
     " LIMIT $2"
 );
-pub(super) const LIST_DEAD: &str =
-    detail!(" FROM sync_outbox AS o WHERE o.dead_at IS NOT NULL AND o.id > $1 ORDER BY o.id LIMIT $2");
+pub(super) const LIST_DEAD: &str = detail!(
+    " FROM sync_outbox AS o WHERE o.dead_at IS NOT NULL AND ",
+    number!("o."),
+    " > $1 ORDER BY ",
+    number!("o."),
+    " LIMIT $2"
+);
 pub(super) const LIST_PROCESSED: &str = detail!(
     " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND ",
     by_order!("o."),
@@ -271,11 +276,20 @@ pub(super) const PAYLOAD: &str = "SELECT coalesce(payload::text, 'null') FROM sy
 
 pub(super) const RETRY: &str = "UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL \
      WHERE id = ANY($1) AND processed_at IS NULL AND (dead_at IS NOT NULL OR due_at IS NOT NULL)";
-pub(super) const RETRY_DEAD: &str = "UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL WHERE id IN \
-     (SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)";
+/// The first that are dead. Whoever asks for dead ones by the order of their ids alone may be led through the whole table.
+macro_rules! first_dead {
+    () => {
+        concat!(
+            "(SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY ",
+            number!(""),
+            " LIMIT 1000 FOR UPDATE SKIP LOCKED)"
+        )
+    };
+}
+pub(super) const RETRY_DEAD: &str =
+    concat!("UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL WHERE id IN ", first_dead!());
 pub(super) const DISCARD: &str = "DELETE FROM sync_outbox WHERE id = ANY($1) AND dead_at IS NOT NULL";
-pub(super) const DISCARD_DEAD: &str = "DELETE FROM sync_outbox WHERE id IN \
-     (SELECT id FROM sync_outbox WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)";
+pub(super) const DISCARD_DEAD: &str = concat!("DELETE FROM sync_outbox WHERE id IN ", first_dead!());
 pub(super) const CLEANUP: &str = concat!(
     "WITH gone AS (DELETE FROM sync_outbox WHERE id IN (SELECT id FROM sync_outbox \
      WHERE processed_at < now() - $1 * interval '1 millisecond' AND ",

@@ -32,7 +32,7 @@ async fn qu_05_every_statement_searches_an_index_and_none_sorts_the_table() {
         (OLDEST, "USING COVERING INDEX queue_keys_place (queue_id=? AND place=? AND rank>?)"),
         (TRIM, "USING INDEX queue_keys_place (queue_id=? AND place=? AND rank>? AND rank<?)"),
         (LIST_ENDED, "USING INDEX queue_keys_place (queue_id=? AND place=? AND rank<?)"),
-        (DEAD, "USING INDEX queue_keys_place (queue_id=? AND place=?)"),
+        (ENDED, "USING INDEX queue_keys_place (queue_id=? AND place=?)"),
         (AGES, "USING INDEX queue_keys_since (since>? AND since<?)"),
         (RETRIES, "USING INDEX queue_keys_due (queue_id=? AND due>?)"),
         (LIST_RETRYING, "USING INDEX queue_keys_due (queue_id=? AND (due,rank)>(?,?))"),

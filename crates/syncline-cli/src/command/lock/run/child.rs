@@ -1,8 +1,9 @@
-//! The command as a child: started, told of our signals, stopped with all it started.
+//! The command as a child: started under its keeper, told of our signals, stopped with all it started.
 //!
-//! Where no terminal is involved the command has a process group of its own, and everything in it is signalled together. On
-//! a terminal it stays in ours, because only the group in front may read from the keyboard; then the command itself is
-//! signalled, and Ctrl-C reaches it without our doing.
+//! Where no terminal is involved keeper and command have process groups of their own, so that what is sent to our group does
+//! not reach them by itself, and everything in the command's group is signalled together. On a terminal they stay in
+//! ours, because only the group in front may read from the keyboard; then the command itself is signalled, and Ctrl-C
+//! reaches it without our doing.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -10,7 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::ExitStatus;
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, getppid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getppid, kill_process};
 use syncline_core::lock::Name;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
@@ -21,6 +22,9 @@ use crate::output::{self, Exit};
 /// As shells say it: it could not be started, and it was not found.
 const NOT_STARTED: u8 = 126;
 const NOT_FOUND: u8 = 127;
+
+/// What a command needs to talk to the node itself, and others need not have.
+const TOKEN: &str = "SYNCLINE_TOKEN";
 
 /// A running command.
 pub(super) struct Child {
@@ -38,13 +42,21 @@ pub(super) enum Ended {
 }
 
 impl Child {
-    pub(super) fn start(command: &[OsString], name: &Name, hold: &Hold) -> anyhow::Result<Child> {
+    pub(super) fn start(
+        command: &[OsString],
+        name: &Name,
+        hold: &Hold,
+        hides_token: bool,
+    ) -> anyhow::Result<Child> {
         // Listened for before there is a child: none may end us and leave it behind.
         let signals = Signals::listen()?;
         let own_group = !io::stdin().is_terminal();
         let ourselves = std::env::current_exe().context("cannot find this program")?;
         let mut process = tokio::process::Command::new(ourselves);
-        process.args(["lock", "exec", &std::process::id().to_string(), "--"]).args(command);
+        process.args(["lock", "keep", &std::process::id().to_string(), "--"]).args(command);
+        if hides_token {
+            process.env_remove(TOKEN);
+        }
         process
             .env("SYNCLINE_LOCK_NAME", name.as_str())
             .env("SYNCLINE_LOCK_TOKEN", hold.token().to_string())
@@ -66,7 +78,7 @@ impl Child {
                 signal = self.signals.next() => signal,
             };
             // On a terminal the command has got this one as we have.
-            if self.own_group || signal != Signal::INT {
+            if signal != Signal::CHILD && (self.own_group || signal != Signal::INT) {
                 self.send(signal);
             }
         }
@@ -75,33 +87,26 @@ impl Child {
     /// Asks the command to end, and ends it at `kill_at`.
     pub(super) async fn stop(&mut self, kill_at: Instant) -> anyhow::Result<()> {
         self.send(Signal::TERM);
-        // Stopped, it could not hear that.
-        self.send(Signal::CONT);
-        let ended = tokio::time::timeout_at(kill_at, self.process.wait()).await;
-        if self.own_group || ended.is_err() {
-            // What it started may still be there.
-            self.send(Signal::KILL);
-        }
-        if ended.is_err() {
+        if tokio::time::timeout_at(kill_at, self.process.wait()).await.is_err() {
+            self.send(Signal::ALARM);
             self.process.wait().await.context("cannot wait for the command")?;
         }
         Ok(())
     }
 
     fn send(&self, signal: Signal) {
-        let send = if self.own_group { kill_process_group } else { kill_process };
         // Gone already is as good as told.
-        let _ = send(self.pid, signal);
+        let _ = kill_process(self.pid, signal);
     }
 }
 
-/// Signals that are the command's to judge.
-struct Signals {
+/// Signals that are the command's to judge, and two that are its keeper's.
+pub(super) struct Signals {
     listening: Vec<(Signal, tokio::signal::unix::Signal)>,
 }
 
 impl Signals {
-    fn listen() -> anyhow::Result<Signals> {
+    pub(super) fn listen() -> anyhow::Result<Signals> {
         let kinds = [
             (Signal::INT, SignalKind::interrupt()),
             (Signal::TERM, SignalKind::terminate()),
@@ -109,13 +114,15 @@ impl Signals {
             (Signal::QUIT, SignalKind::quit()),
             (Signal::USR1, SignalKind::user_defined1()),
             (Signal::USR2, SignalKind::user_defined2()),
+            (Signal::ALARM, SignalKind::alarm()),
+            (Signal::CHILD, SignalKind::child()),
         ];
         let listening = kinds.into_iter().map(|(number, kind)| Ok((number, signal(kind)?)));
         let listening = listening.collect::<io::Result<_>>().context("cannot listen for signals")?;
         Ok(Signals { listening })
     }
 
-    async fn next(&mut self) -> Signal {
+    pub(super) async fn next(&mut self) -> Signal {
         let waiting = self.listening.iter_mut().map(|(number, signal)| {
             Box::pin(async move {
                 if signal.recv().await.is_none() {
@@ -128,13 +135,13 @@ impl Signals {
     }
 }
 
-/// The rest of `lock exec`: from here on this process is the command, and dies with the holder of its lock.
-pub(in crate::command::lock) fn become_command(holder: u32, command: &[OsString]) -> anyhow::Result<()> {
+/// The rest of `lock exec`: from here on this process is the command, and dies with its keeper.
+pub(in crate::command::lock) fn become_command(keeper: u32, command: &[OsString]) -> anyhow::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .context("cannot be tied to the holder")?;
-    if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(holder) {
-        bail!("the holder of the lock is gone");
+        .context("cannot be tied to the keeper")?;
+    if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(keeper) {
+        bail!("the keeper of the command is gone");
     }
     let (program, arguments) = command.split_first().context("no command was given")?;
     let error = std::process::Command::new(program).args(arguments).exec();

@@ -1,0 +1,1 @@
+-- SQLite keeps no statistics that grow old, so that there is nothing to change.
