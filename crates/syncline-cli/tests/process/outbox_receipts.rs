@@ -28,7 +28,9 @@ fn hasty(receipt: &'static str) -> Frontend<'static> {
         for mut stream in listener.incoming().flatten() {
             let head = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
             let _ = head.take_while(|line| !line.is_empty()).count();
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{receipt}", receipt.len());
+            // One request for each connection, because the rest of this one is never read.
+            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", receipt.len());
+            let answer = format!("{head}\r\n\r\n{receipt}");
             let _ = stream.write_all(answer.as_bytes());
             held.push(stream);
         }
