@@ -141,12 +141,16 @@ fn doctor_tells_each_finding_and_fails_for_what_would_fail() {
         .unwrap();
     let arguments =
         ["doctor", "--listen", "192.0.2.1:1", "--data", "file", "--database-url", "sqlite:broken.db"];
-    let ill = run(folder.path(), &arguments, &[("SYNCLINE_TOKEN", "canary")]);
+    let short = run(folder.path(), &arguments, &[("SYNCLINE_TOKEN", "canary")]);
+    assert_eq!((short.status.code(), text(&short)), (Some(2), ""), "a token that can be guessed is refused");
+    let ill = run(folder.path(), &arguments, &[("SYNCLINE_TOKEN", "canary-of-sixteen-and-more")]);
     assert_eq!(ill.status.code(), Some(1));
     let shown = text(&ill);
-    for start in ["warn  token", "fail  data folder", "fail  database", "fail  port"] {
+    for start in ["fail  data folder", "fail  database", "fail  port"] {
         assert!(shown.lines().any(|line| line.starts_with(start)), "{start}\n{shown}");
     }
+    let at_home = run(folder.path(), &["doctor", "--listen", "127.0.0.1:0"], &[("SYNCLINE_TOKEN", "canary")]);
+    assert!(text(&at_home).lines().any(|line| line.starts_with("warn  token")), "{at_home:?}");
     assert!(!shown.contains("canary"), "{shown}");
 }
 

@@ -82,3 +82,28 @@ impl Others {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use syncline_core::kv::Key;
+    use syncline_store::Store;
+
+    use super::*;
+
+    /// A thousand keys that make no sense used to hide the reports behind them, and to fill the log with a line each.
+    #[tokio::test]
+    async fn vw_21_what_is_no_report_hides_none_and_is_told_once_a_minute() {
+        let kv = Store::open("sqlite::memory:").await.unwrap().kv();
+        for number in 0..LIST_MAX + 50 {
+            kv.put(&Key::new(format!("{REPORT_PREFIX}a{number}")).unwrap(), "nonsense", None).await.unwrap();
+        }
+        let summary = Summary { viewers: 1, visible: 1 };
+        let real = Report { seq: 7, summary, watched_for_ms: 1, visible_for_ms: 1 };
+        let key = Key::new(format!("{REPORT_PREFIX}zebra")).unwrap();
+        kv.put(&key, &serde_json::to_string(&real).unwrap(), None).await.unwrap();
+        let unreadable = Rationed::default();
+        let reports = read(&*kv, &unreadable).await.unwrap();
+        assert_eq!(reports, [("zebra".to_owned(), real)]);
+        assert_eq!(unreadable.due(), None, "one line was written for all of them");
+    }
+}
