@@ -76,12 +76,18 @@ fn of_day(clock: &str) -> Option<u64> {
     parts.next().is_none().then_some(seconds)
 }
 
-/// The year of two digits that is nearest to now: no more than fifty years ahead.
+/// The year of two digits that is nearest to now: no more than fifty years away.
 fn century(year: u64, wall: Timestamp) -> u64 {
     const YEAR_MS: u64 = 31_556_952_000;
     let now = 1970 + (wall.as_ms() / YEAR_MS).min(7_000);
     let year = now - now % 100 + year;
-    let year = if year > now + 50 { year - 100 } else { year };
+    let year = if year > now + 50 {
+        year - 100
+    } else if year + 50 < now {
+        year + 100
+    } else {
+        year
+    };
     year.max(1970)
 }
 
@@ -132,7 +138,7 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
             ("Sun, 06 Nov 1994 08:50:37 GMT", 60),
             ("Sunday, 06-Nov-94 08:51:37 GMT", 120),
-            ("Sunday, 06-Nov-44 08:51:37 GMT", 3_600),
+            ("Sunday, 06-Nov-24 08:51:37 GMT", 3_600),
             ("Sunday, 06-Nov-93 08:51:37 GMT", 0),
             ("Sun Nov  6 08:52:37 1994", 180),
             ("Sun Nov 16 08:52:37 1994", 3_600),
