@@ -30,7 +30,7 @@ export class ApiError extends Error {
 /**
  * One request; the JSON of the answer.
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string> }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, timeoutMs?: number }} [options]
  * @returns {Promise<any>}
  */
 export async function ask(path, options) {
@@ -54,16 +54,16 @@ export function serverNow() {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string> }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, timeoutMs?: number }} [options]
  */
-async function request(path, { method = "GET", body, headers = {} } = {}) {
+async function request(path, { method = "GET", body, headers = {}, timeoutMs = TIMEOUT_MS } = {}) {
   let response;
   try {
     response = await fetch(path, {
       method,
       headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
   } catch (cause) {
     const late = cause instanceof DOMException && cause.name === "TimeoutError";
