@@ -1,5 +1,5 @@
 // Asks the node. Guarantees that every failure is an ApiError with a sentence a person can act on, that nothing waits
-// for ever, and that serverNow() follows the node's clock even where this machine's clock is wrong.
+// for ever without a sign, and that serverNow() follows the node's clock even where this machine's clock is wrong.
 
 const TIMEOUT_MS = 10_000;
 const MESSAGE_MAX = 300;
@@ -58,6 +58,7 @@ export function serverNow() {
  */
 async function request(path, { method = "GET", body, headers = {}, timeoutMs = TIMEOUT_MS } = {}) {
   let response;
+  const settled = method === "GET" ? () => {} : markPressed();
   try {
     response = await fetch(path, {
       method,
@@ -70,9 +71,19 @@ async function request(path, { method = "GET", body, headers = {}, timeoutMs = T
     throw new ApiError(late ? "The node took too long to answer." : "The node does not answer.", {
       code: late ? "timeout" : "unreachable",
     });
+  } finally {
+    settled();
   }
   followClock(response.headers.get("date"));
   return response;
+}
+
+/** Shows on the button that was pressed that its work is under way; returns what ends that. */
+function markPressed() {
+  const focused = document.activeElement;
+  const pressed = focused instanceof HTMLButtonElement ? focused : focused?.closest("form")?.querySelector("button[type=submit]");
+  pressed?.setAttribute("aria-busy", "true");
+  return () => pressed?.removeAttribute("aria-busy");
 }
 
 /**

@@ -111,7 +111,6 @@ async function runNow(
   /** @type {HTMLElement} */ trouble,
 ) {
   button.disabled = true;
-  button.setAttribute("aria-busy", "true");
   trouble.hidden = true;
   try {
     await ask(`/api/jobs/${encodeURIComponent(name)}/run`, { method: "POST" });
@@ -120,6 +119,5 @@ async function runNow(
     trouble.hidden = false;
   } finally {
     button.disabled = false;
-    button.removeAttribute("aria-busy");
   }
 }

@@ -107,7 +107,9 @@ export function openBooks() {
       });
     },
     put(/** @type {Book} */ book) {
-      if (books.has(book.isbn)) books.set(book.isbn, book);
+      const known = books.get(book.isbn);
+      if (known && isOlder(book, known)) return;
+      if (known) books.set(book.isbn, book);
       else {
         books = new Map([[book.isbn, book], ...books]);
         total += 1;
@@ -116,6 +118,12 @@ export function openBooks() {
     },
     drop,
   };
+}
+
+/** Whether news tell of an earlier time than what is known: a book that was put on the shelf once only ever learns more. */
+function isOlder(/** @type {Book} */ book, /** @type {Book} */ known) {
+  const steps = (/** @type {Book} */ { state, cover_state: cover }) => Number(state === "found") + Number(cover !== "waiting");
+  return book.added_at === known.added_at && steps(book) < steps(known);
 }
 
 /** A node may have no bookshelf; its other queues are shown all the same. */
