@@ -66,9 +66,12 @@ export class Frame {
 
   /** A read went well. */
   succeeded() {
+    const isFirst = !this.hasData;
     this.#readAt = serverNow();
     this.#trouble.hidden = true;
     root.dataset.loaded = "true";
+    // Until now what the address points to had no place.
+    if (isFirst && location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }
 
   /** A read failed. During an outage the banner already says so. */

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use uuid::Uuid;
 
-use super::{Error, VIEWER_PATH, recordings};
+use super::{Error, VIEWER_PATH, pages, recordings};
 use crate::Context;
 
 /// For answers that are not pages: nothing in them is to be run, framed or fetched.
@@ -88,6 +88,10 @@ async fn answer(context: &Context, request: Request, next: Next) -> Response {
 
 /// Turns whatever failed into JSON, and logs what is the node's own fault.
 fn explain(mut response: Response, method: &Method, uri: &Uri, for_viewer: bool) -> Response {
+    // A page that says in its own words what is wrong.
+    if response.extensions().get::<pages::Whole>().is_some() {
+        return response;
+    }
     let error = match response.extensions_mut().remove::<Error>() {
         Some(error) => error,
         None => Error::of_status(response.status()),

@@ -105,6 +105,10 @@ pub(crate) async fn page(State(context): State<Arc<Context>>, request: Request) 
     Ok(respond(LAYOUT, text.into_bytes().into(), etag, request.headers(), policy))
 }
 
+/// Marks an answer that is a page though it is no success: the door leaves it as it is.
+#[derive(Clone)]
+pub(crate) struct Whole;
+
 /// For an address that is none: a page for a person, and for a program the error that every API answers with.
 pub(crate) async fn missing(State(context): State<Arc<Context>>, headers: HeaderMap) -> Response {
     let plain = || Error::of_status(StatusCode::NOT_FOUND).into_response();
@@ -122,6 +126,7 @@ pub(crate) async fn missing(State(context): State<Arc<Context>>, headers: Header
         &context.policies.usual,
     );
     *response.status_mut() = StatusCode::NOT_FOUND;
+    response.extensions_mut().insert(Whole);
     response
 }
 
