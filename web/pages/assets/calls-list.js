@@ -56,7 +56,7 @@ export function openCalls() {
     say(at("calls-empty-words"), calls.size > 0 ? missing() : "No call has arrived yet. Calls appear here by themselves, seconds after they end.");
     const all = `${count(calls.size, "call")}${next ? " and more" : ""}`;
     say(at("calls-count"), calls.size === 0 ? "" : words.length > 0 ? `${whole(shown.length)} of ${all}` : all);
-    more.hidden = next === null;
+    more.hidden = next === null || words.length > 0;
     searchOn.show(words.length > 0 && next !== null);
   }
 

@@ -55,7 +55,7 @@ export function openBooks() {
     empty.hidden = shown.length > 0;
     say(empty, books.size > 0 ? missing() : "The shelf is empty. Add an ISBN above and watch the book pass through the pipeline.");
     say(at("books-count"), total > 0 ? count(total, "book") : "");
-    more.hidden = next === null;
+    more.hidden = next === null || words.length > 0;
     searchOn.show(words.length > 0 && next !== null);
   }
 
