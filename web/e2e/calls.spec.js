@@ -33,6 +33,8 @@ test("ss_09 a recording shows its waveform, plays, and is sought in by keyboard 
   await page.getByRole("button", { name: "Listen to the call" }).click();
   const slider = page.getByRole("slider", { name: /^Place in the call/ });
   await expect(slider).toHaveAttribute("aria-valuemax", "30");
+  // To listen is to play.
+  await page.getByRole("button", { name: "Pause" }).click();
   // Silence first and then a tone: the second half is higher than the first.
   const bars = async () => (await page.locator(".wave .bars").getAttribute("d"))?.match(/M\S+ (\S+?)V(\S+?)(?=M|$)/g)?.map((bar) => {
     const [, from, to] = /M\S+ (\S+?)V(\S+)/.exec(bar) ?? [];
@@ -42,6 +44,7 @@ test("ss_09 a recording shows its waveform, plays, and is sought in by keyboard 
   expect(Math.max(...(await bars()).slice(0, 70))).toBeLessThan(2);
 
   await slider.focus();
+  await page.keyboard.press("Home");
   await page.keyboard.press("ArrowRight");
   await expect(slider).toHaveAttribute("aria-valuenow", "5");
   await page.keyboard.press("End");

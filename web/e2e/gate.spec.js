@@ -51,7 +51,7 @@ test("vw_20 a job is run by hand with nobody watching, and the table says so", a
   await expect(row).toContainText("every 2 seconds");
   await expect(row).toContainText("while somebody watches");
   await expect(row).toContainText("skipped unless watched");
-  await row.getByRole("button", { name: "Run picture now" }).click();
+  await row.getByRole("button", { name: "Run now: picture" }).click();
   await expect(page.locator("#history")).toContainText("by hand");
 });
 
@@ -63,7 +63,7 @@ test.describe("refused", () => {
     await page.route("**/api/jobs/picture/run", (route) =>
       route.fulfill({ status: 409, json: { error: "picture is still running", code: "still-running" } }),
     );
-    await page.getByRole("button", { name: "Run picture now" }).click();
+    await page.getByRole("button", { name: "Run now: picture" }).click();
     await expect(page.locator("#jobs").getByRole("alert")).toHaveText("Picture is still running.");
   });
 });

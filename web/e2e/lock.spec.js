@@ -322,8 +322,8 @@ test("lk_25 the lease file is replaced only where it is what was read: no count 
 }) => {
   const tab = await openTab(context, server.url);
   const { counted, lost } = await tab.evaluate(async () => {
-    const script = `import { openRecord } from "${location.origin}/pkg/lock-record.js";
-      const record = openRecord("counted");
+    const script = `import { openRecord, usesFiles } from "${location.origin}/pkg/lock-record.js";
+      const record = openRecord("counted", await usesFiles());
       let [counted, lost] = [0, 0];
       while (counted < 25) {
         try {

@@ -9,7 +9,7 @@ for (const { path, heading } of PAGES) {
   test(`page ${path} has its title, one heading and no console error`, async ({ page }) => {
     await open(page, path);
     await expect(page.getByRole("heading", { level: 1 })).toHaveText(heading);
-    await expect(page).toHaveTitle(path === "/" ? /^\d+ viewers? · Syncline$/ : `${heading} · Syncline`);
+    await expect(page).toHaveTitle(path === "/" ? /^Overview · \S+ · Syncline$/ : `${heading} · Syncline`);
     await expect(page.locator("nav [aria-current=page]")).toHaveAttribute("href", path);
     await expect(page.locator("#connection")).toHaveText("Connected");
     await expect(page.locator("#version")).toHaveText(/^\d+\.\d+\.\d+/);

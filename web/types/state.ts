@@ -1,12 +1,16 @@
 // Shared state as its users write it, and the mistakes the compiler must catch for them. Compiled, never run.
 
-import { openState, SynclineError, type State, type StateEvent, type StateSettings, type StateStorage } from "syncline";
+import { openState, SynclineError, type InitInput, type State, type StateBridge, type StateEvent, type StateLink, type StateSettings, type StateStorage } from "syncline";
 import { init, initSync, openState as openDirectly, version } from "syncline/state";
 
 interface Item {
   readonly checked: boolean;
   readonly timestamp: number;
 }
+
+export const elsewhere: StateBridge = { url: "https://node.example", space: "list" };
+export const whereFrom: InitInput = new URL("https://node.example/syncline_state_bg.wasm");
+export const hearsOf = ({ status }: StateLink): string => status;
 
 export async function shares(signal: AbortSignal): Promise<number> {
   const state: State<Item> = openState<Item>({ name: "list", schemaVersion: 2, migrate, signal });

@@ -13,7 +13,7 @@ use anyhow::Result;
 use crate::screen;
 use crate::workspace::Workspace;
 
-pub(crate) use debian::{chromium, packages as debian_packages};
+pub(crate) use debian::{chromium, firefox, packages as debian_packages};
 pub(crate) use node::packages as npm_packages;
 pub(crate) use toolchain::WASM_TARGET;
 
@@ -30,6 +30,8 @@ pub(crate) enum Need {
     Postgres,
     /// Chromium, and fonts for all that the pages may show.
     Chromium,
+    /// Firefox, for what an engine does differently.
+    Firefox,
     /// Node.js and the packages that `web/package-lock.json` pins.
     Npm,
     /// Python's server that speaks S3.
@@ -43,6 +45,7 @@ pub(crate) const EVERYTHING: &[Need] = &[
     Need::Nextest,
     Need::Postgres,
     Need::Chromium,
+    Need::Firefox,
     Need::Npm,
     Need::Moto,
 ];

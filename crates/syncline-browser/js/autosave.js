@@ -5,7 +5,7 @@
 // page. The lock, the files and the pauses are the worker's (autosave-worker.js, lock-worker.js).
 
 import { SynclineError } from "./errors.js";
-import { hub, ProjectLockError, readNote, readOptions } from "./lock.js";
+import { hub, ProjectLockError, readNote, readOptions, revive } from "./lock.js";
 
 const FILE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const DRAFT = "syncline.autosave.";
@@ -157,6 +157,9 @@ class AutoSave {
       case "refused":
         this.#set({ refused: true });
         this.#set({ refused: undefined });
+        break;
+      case "failed":
+        this.#fail(revive(message.error));
         break;
       case "trouble":
         this.#set({ problem: message.message });

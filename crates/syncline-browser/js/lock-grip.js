@@ -44,6 +44,11 @@ export class Grip {
     return this.#onLoss === undefined;
   }
 
+  /** From now on the lease is certain no longer. */
+  doubt = () => {
+    this.#untilWall = -Infinity;
+  };
+
   lose(reason) {
     const onLoss = this.#onLoss;
     if (onLoss === undefined) return;

@@ -1,9 +1,10 @@
-// Where a lease is written down: the file `<project>/.lock` in OPFS, or one row of IndexedDB where there is no OPFS.
+// Where a lease is written down: the file `<project>/.lock` in OPFS, or one row of IndexedDB where there is no OPFS or the
+// browser refuses it, as in private windows.
 //
 // Guarantees: write() replaces what open() read and nothing else; it fails where somebody else was faster. commit() puts a
 // document in place under the same condition. No tab ever has hold of something that another one waits for, so one that
 // is frozen or killed at any moment holds up nobody, and when it goes on it can no longer replace what is not as it was.
-// Which place it is follows from the platform alone, never from a failure: all tabs of an origin look at the same one.
+// All tabs of an origin look at the same place: the first one to ask writes down which it is, and the others read that.
 // What a record means, and when to open it, is left to the rules.
 
 const FILE = ".lock";
@@ -15,6 +16,9 @@ const YIELD_MAX_MS = 200;
 const BUSY_PAUSE_MS = 4;
 const RECORD_MAX_BYTES = 4_096;
 const DATABASE = "syncline-lock";
+// Among the documents, whose names all have a slash: a store of its own would be a new version of the database, and
+// tabs that still run an older version of this package could not open that.
+const PLACE = "place";
 const STEPS = {
   busy: "another tab was faster",
   open: "the storage cannot be opened",
@@ -33,13 +37,30 @@ export class RecordError extends Error {
   }
 }
 
-/** Whether this realm can keep files; the same for every tab of an origin. */
-export function hasFiles() {
-  return typeof navigator.storage?.getDirectory === "function" && typeof FileSystemFileHandle !== "undefined";
+/**
+ * Whether leases are files; the same for every tab of an origin. Where the platform has no files that is certain. Where it
+ * has them the browser may still refuse, and a refusal need not be final: so what the first tab met counts for all.
+ */
+export async function usesFiles() {
+  if (typeof navigator.storage?.getDirectory !== "function" || typeof FileSystemFileHandle === "undefined") return false;
+  const place = new Place();
+  let noted = await place.read();
+  if (noted === undefined) {
+    const isAllowed = await navigator.storage.getDirectory().then(
+      () => true,
+      () => false,
+    );
+    // Another tab may be faster; what is read after is the same for both.
+    await place.note(isAllowed ? "files" : "rows").catch((error) => {
+      if (error.step !== "busy") throw error;
+    });
+    noted = await place.read();
+  }
+  return noted === "files";
 }
 
-export function openRecord(project) {
-  return hasFiles() ? new FileRecord(project) : new RowRecord(project);
+export function openRecord(project, files) {
+  return files ? new FileRecord(project) : new RowRecord(project);
 }
 
 // OPFS has no compare-and-set, and an exclusive handle stays with a tab that is frozen while it has it open. But a move is
@@ -127,7 +148,8 @@ class FileRecord {
     } finally {
       pen.close();
     }
-    await handle.move(own);
+    // With the folder, though it is the same one: WebKit knows no other way.
+    await handle.move(drafts, own);
     this.#drafts.delete(own + UNFINISHED);
     return handle;
   }
@@ -218,10 +240,11 @@ function uniqueName() {
 
 // A transaction that waits for its page would lock everybody out if that page is frozen in between. So none does: the
 // record is read in one, and written in another that says all it wants at once and fails if the record has changed. Each
-// change is a new row, numbered on; `add` refuses a number that was used, which makes it a compare-and-set.
+// change is a new row, numbered on; `add` refuses a number that was used, which makes it a compare-and-set. It comes last:
+// Firefox commits a transaction in which a request failed if others were made behind that one before `commit`.
 class RowRecord {
   #project;
-  #database;
+  #database = new Database();
   #number = 0;
 
   constructor(project) {
@@ -230,7 +253,7 @@ class RowRecord {
 
   async open() {
     const asked = [performance.now(), Date.now()];
-    const transaction = await this.#begin("readonly", ["leases"]);
+    const transaction = await this.#database.begin("readonly", ["leases"]);
     const newest = await newestIn(transaction.objectStore("leases"), this.#project);
     // Numbers are forgotten in time: somebody who slept between reading and writing must read again.
     if (performance.now() - asked[0] > READ_MAX_MS || Date.now() - asked[1] > READ_MAX_MS) {
@@ -243,13 +266,11 @@ class RowRecord {
   /** Settles when it is kept, together with a document that waits for its commit. */
   async write(text, document) {
     const number = this.#number + 1;
-    const transaction = await this.#begin("readwrite", ["leases", "documents"]);
+    const transaction = await this.#database.begin("readwrite", ["leases", "documents"]);
     const leases = transaction.objectStore("leases");
-    leases.add(text, [this.#project, number]);
     leases.delete(IDBKeyRange.bound([this.#project, 0], [this.#project, Math.max(0, number - NUMBERS_KEPT)]));
     if (document !== undefined) transaction.objectStore("documents").put(document.bytes, `${this.#project}/${document.name}`);
-    transaction.commit();
-    await ended(transaction);
+    await added(leases.add(text, [this.#project, number]));
     this.#number = number;
   }
 
@@ -264,26 +285,49 @@ class RowRecord {
 
   async discard() {}
 
-  async load(name) {
-    const transaction = await this.#begin("readonly", ["documents"]);
-    const request = transaction.objectStore("documents").get(`${this.#project}/${name}`);
-    transaction.commit();
-    await ended(transaction);
-    return request.result;
+  load(name) {
+    return this.#database.document(`${this.#project}/${name}`);
+  }
+}
+
+// Which of the two places the tabs of this origin use.
+class Place {
+  #database = new Database();
+
+  read() {
+    return this.#database.document(PLACE);
   }
 
-  async #begin(mode, stores) {
-    const database = await (this.#database ??= openDatabase().catch((cause) => {
-      this.#database = undefined;
+  /** Fails with `busy` where it is noted already. */
+  async note(place) {
+    const transaction = await this.#database.begin("readwrite", ["documents"]);
+    await added(transaction.objectStore("documents").add(place, PLACE));
+  }
+}
+
+class Database {
+  #opening;
+
+  async begin(mode, stores) {
+    const database = await (this.#opening ??= openDatabase().catch((cause) => {
+      this.#opening = undefined;
       throw asRecordError("open", cause);
     }));
     try {
       return database.transaction(stores, mode);
     } catch (cause) {
       // The browser closed the database, for example because its data was cleared: the next call opens it again.
-      this.#database = undefined;
+      this.#opening = undefined;
       throw asRecordError(mode === "readonly" ? "read" : "write", cause);
     }
+  }
+
+  async document(name) {
+    const transaction = await this.begin("readonly", ["documents"]);
+    const request = transaction.objectStore("documents").get(name);
+    transaction.commit();
+    await ended(transaction);
+    return request.result;
   }
 }
 
@@ -297,19 +341,33 @@ function newestIn(leases, project) {
   });
 }
 
+/** Settles when the last request of a transaction, an `add`, is kept together with the others; `busy`: its key was taken. */
+async function added(request) {
+  const { transaction } = request;
+  // What the transaction says of a failure is different everywhere; the request says the same.
+  let lost = false;
+  request.onerror = () => (lost = request.error?.name === "ConstraintError");
+  transaction.commit();
+  try {
+    await ended(transaction);
+  } catch (cause) {
+    throw lost ? new RecordError("busy", STEPS.busy, cause) : cause;
+  }
+  if (lost) throw new RecordError("busy", STEPS.busy);
+}
+
 function ended(transaction) {
   return new Promise((resolve, reject) => {
     transaction.oncomplete = () => resolve();
     transaction.onabort = () => {
       const { error, mode } = transaction;
-      // The number is taken: another tab was faster.
-      const step = error?.name === "ConstraintError" ? "busy" : mode === "readonly" ? "read" : "write";
-      reject(asRecordError(step, error));
+      reject(asRecordError(mode === "readonly" ? "read" : "write", error));
     };
   });
 }
 
 function openDatabase() {
+  // A browser that forbids storage throws at once, which rejects the promise too.
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(DATABASE, 1);
     request.onupgradeneeded = () => {

@@ -6,7 +6,8 @@
 
 import { Saver } from "./autosave-worker.js";
 import { SynclineError, toPlain } from "./errors.js";
-import { hasFiles, openRecord } from "./lock-record.js";
+import { keepLifeline, whenGone } from "./lifeline.js";
+import { openRecord, usesFiles } from "./lock-record.js";
 import instantiate, {
   LockDo,
   LockMachine,
@@ -42,19 +43,34 @@ const { init } = wasmModule({
   address: () => new URL("./syncline_lock_bg.wasm", import.meta.url),
 });
 
-let rules;
+let ready;
+let files;
 let ownCalls = 0;
 const locks = new Map();
 // By the number of the call: what the page asked, for its answer.
 const calls = new Map();
 
 self.addEventListener("message", ({ data }) => {
-  if (data.op === "start") rules = init(data.wasmUrl);
-  else rules.then(() => guarded(() => hear(data)), (error) => refuse(data, error));
+  if (data.op === "start") ready = prepare(data);
+  else ready.then(() => guarded(() => hear(data)), () => {});
 });
+
+// Without the rules, or a place for leases, this worker is of no use: the page is told why, ends it, and may start another.
+async function prepare({ wasmUrl }) {
+  try {
+    // Throws at once where the user forbids storage.
+    new BroadcastChannel("syncline-lock").close();
+    [files] = await Promise.all([usesFiles(), init(wasmUrl)]);
+  } catch (cause) {
+    const error = cause instanceof SynclineError ? cause : failure("fallback-open-failed", true, cause);
+    postMessage({ type: "failed", error: toPlain(error) });
+    throw cause;
+  }
+}
 
 function hear({ op, id, project, ...facts }) {
   if (id !== undefined) calls.set(id, { project, ...facts });
+  if (facts.mechanism === "idb-lock" && files) return refuse(op, id, project);
   switch (op) {
     case "hide":
       for (const lock of locks.values()) lock.hide();
@@ -67,6 +83,9 @@ function hear({ op, id, project, ...facts }) {
       break;
     case "save":
       locks.get(project)?.saver?.hear(facts);
+      break;
+    case "released":
+      locks.get(project)?.overhear({ type: "released", ...facts });
       break;
     case "abort":
       locks.get(calls.get(facts.call)?.project)?.abort(facts.call);
@@ -97,6 +116,10 @@ class Lock {
   #web = new Map();
   #drafts = new Map();
   #released = new Set();
+  /** The lease of this tab, what it keeps for those who wait for it, and the lease that it waits for itself. */
+  #held;
+  #lifeline;
+  #watched;
   #away = false;
   #storageAt = -Infinity;
   #cause;
@@ -105,10 +128,10 @@ class Lock {
     this.#project = project;
     this.mechanism = mechanism;
     const webLocks = navigator.locks !== undefined && (mechanism ?? "web-lock") === "web-lock";
-    this.#machine = new LockMachine(webLocks, hasFiles());
-    this.#record = openRecord(project);
+    this.#machine = new LockMachine(webLocks, files);
+    this.#record = openRecord(project, files);
     this.#channel = new BroadcastChannel(`syncline-lock:${project}`);
-    this.#channel.onmessage = ({ data }) => guarded(() => this.#overhear(data));
+    this.#channel.onmessage = ({ data }) => guarded(() => this.overhear(data));
   }
 
   get replaceable() {
@@ -117,6 +140,7 @@ class Lock {
 
   end() {
     clearTimeout(this.#timer);
+    this.#lifeline?.letGo();
     this.#channel.close();
   }
 
@@ -179,12 +203,46 @@ class Lock {
     this.#tell("show", ...randomBits());
   }
 
-  #overhear(message) {
+  /** From the other tabs. */
+  overhear(message) {
     if (message.type === "free") this.#tell("happened", LockNews.Woken);
     else if (message.type === "released") {
       this.#forget(message.leaseId);
       this.#tell("happened", LockNews.Woken);
-    } else this.saver?.overhear(message);
+    } else if (message.type === "waiting") void this.#reassure();
+    else if (message.type === "alive") void this.#watch(message.leaseId);
+    else this.saver?.overhear(message);
+  }
+
+  // Somebody waits for what is held here: it can watch this tab by a lifeline, and need not wait for the lease to end.
+  async #reassure() {
+    const leaseId = this.#held;
+    if (leaseId === undefined) return;
+    if (this.#lifeline?.leaseId !== leaseId) {
+      const lifeline = { leaseId, letGo: () => (lifeline.over = true) };
+      this.#lifeline?.letGo();
+      this.#lifeline = lifeline;
+      const letGo = await keepLifeline(leaseId);
+      if (letGo === undefined) return;
+      if (lifeline.over) return letGo();
+      Object.assign(lifeline, { letGo, kept: true });
+    }
+    if (this.#lifeline?.kept) this.say({ type: "alive", leaseId });
+  }
+
+  // Held no more, or held anew.
+  #hold(leaseId) {
+    if (leaseId === this.#held) return;
+    this.#held = leaseId;
+    this.#lifeline?.letGo();
+    this.#lifeline = undefined;
+  }
+
+  async #watch(leaseId) {
+    if (this.#watched === leaseId) return;
+    this.#watched = leaseId;
+    await whenGone(leaseId);
+    guarded(() => this.overhear({ type: "released", leaseId }));
   }
 
   // A lease that its holder gave up by a word, because it had no time to do so in the record.
@@ -198,7 +256,7 @@ class Lock {
     machine.clock(performance.now(), Date.now());
     if (machine[what](...facts) === false) {
       const [id] = facts;
-      answerError(id, this.#explain("lease-mismatch", false));
+      answerError(id, failure("lease-mismatch", false));
     }
     for (let next = machine.next(); next !== LockDo.Nothing; next = machine.next()) this.#do(next);
     clearTimeout(this.#timer);
@@ -309,7 +367,7 @@ class Lock {
     try {
       await this.#record.commit(this.#drafts.get(id));
     } catch (error) {
-      calls.get(id).failed = this.#explain("fallback-write-failed", true, error);
+      calls.get(id).failed = failure("fallback-write-failed", true, error);
     }
     guarded(() => this.#tell("happened", LockNews.Committed));
   }
@@ -334,14 +392,18 @@ class Lock {
     const news = { type: event, project: this.#project, at: Date.now() };
     const lease = this.#lease();
     if (lease !== undefined) news.lease = lease;
+    if (event === "acquired" || event === "renewed") this.#hold(lease.leaseId);
+    else if (event === "released" || event === "expired") this.#hold(undefined);
     if (code !== undefined) news.error = this.#failure();
     if (attempt !== undefined) Object.assign(news, { attempt, delayMs });
     postMessage({ type: "event", event: news, marginMs });
     if (event === "renewed") this.#checkStorage();
+    if (event === "backoff") this.say({ type: "waiting" });
     queueMicrotask(() => guarded(() => this.saver?.note(news)));
   }
 
   #lost(leaseId, loss) {
+    this.#hold(undefined);
     postMessage({ type: "lost", project: this.#project, leaseId, loss });
     queueMicrotask(() => guarded(() => this.saver?.lost(loss)));
   }
@@ -353,12 +415,7 @@ class Lock {
 
   #failure() {
     const { code, retryable } = this.#machine;
-    return this.#explain(code, retryable, this.#cause);
-  }
-
-  #explain(code, retryable, cause) {
-    const detail = code.startsWith("fallback") && cause !== undefined ? `: ${cause.message}` : "";
-    return { code, retryable, message: WORDS[code] + detail, cause: cause === undefined ? undefined : String(cause) };
+    return failure(code, retryable, this.#cause);
   }
 
   async #checkStorage() {
@@ -404,9 +461,16 @@ function answerError(id, error) {
   else postMessage({ type: "answer", id, error });
 }
 
-// The rules could not be loaded: every call hears why.
-function refuse({ id }, error) {
-  if (id !== undefined) postMessage({ type: "answer", id, error: toPlain(error) });
+function failure(code, retryable, cause) {
+  const detail = code.startsWith("fallback") && cause !== undefined ? `: ${cause.message}` : "";
+  return { code, retryable, message: WORDS[code] + detail, cause: cause === undefined ? undefined : String(cause) };
+}
+
+// A tab that looked at another place than the others would see no lease of theirs.
+function refuse(op, id, project) {
+  const error = toPlain(new SynclineError("invalid-argument", "idb-lock is for origins without OPFS; this one has it"));
+  if (op === "open-save") postMessage({ type: "save", what: "failed", project, error });
+  else answerError(id, error);
 }
 
 // A panic leaves the machine unusable; the page is told why and ends this worker.

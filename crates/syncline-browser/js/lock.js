@@ -100,6 +100,8 @@ class Hub {
   /** By lease id, the newest last: which project it is or was for. */
   #projects = new Map();
   #channels = new Map();
+  /** What was given back by word, and has still to be noted. */
+  #left = [];
   #listening = new AbortController();
 
   async acquire({ signal, workerUrl, wasmUrl, ...wanted }, keep, comeBack = false) {
@@ -148,6 +150,8 @@ class Hub {
     const { leaseId } = granted.lease;
     this.#projects.set(leaseId, project);
     if (this.#projects.size > PROJECTS_MAX) this.#projects.delete(this.#projects.keys().next().value);
+    // Open before it is needed: Firefox loses what is said on a channel that a closing page has just opened.
+    this.#channel(project);
     if (!this.#grips.has(leaseId)) {
       this.#grips.set(leaseId, new Grip(project, granted, expired, () => this.#grips.delete(leaseId)));
     }
@@ -177,8 +181,13 @@ class Hub {
     this.#worker.addEventListener("error", (event) => this.#fail(workerFailed(event)));
     this.#worker.postMessage({ op: "start", wasmUrl });
     const { signal } = this.#listening;
-    addEventListener("pagehide", () => this.#leave("went away"), { signal });
-    document.addEventListener("freeze", () => this.#leave("was frozen"), { signal });
+    // Firefox drops a message of a closing page that follows a write to localStorage. So all of a page's messages go out
+    // while the event is on its way down, and all its notes (AutoSave's too) are written after.
+    addEventListener("pagehide", () => this.#leave("went away"), { signal, capture: true });
+    addEventListener("pagehide", () => this.#writeNotes(), { signal });
+    document.addEventListener("freeze", () => (this.#leave("was frozen"), this.#writeNotes()), { signal });
+    // Whoever left is heard of by its note as well, should its message be lost.
+    addEventListener("storage", ({ key, newValue }) => this.#readNote(key, newValue), { signal });
     addEventListener("pageshow", ({ persisted }) => persisted && this.#return(), { signal });
     document.addEventListener("resume", () => this.#return(), { signal });
   }
@@ -223,7 +232,7 @@ class Hub {
         console[message.level](revive(message.error));
         break;
       case "failed":
-        this.#fail(fromPlain(message.error));
+        this.#fail(revive(message.error));
         break;
       case "save":
         this.#tellSaves("save", message);
@@ -250,13 +259,27 @@ class Hub {
   // The page is about to stand still or to go. What it holds ends here and now, and the others are told by the two means
   // that need no time: a message for those who listen, a note for those who come.
   #leave(how) {
-    for (const grip of [...this.#grips.values()]) {
-      const { leaseId } = grip.lease;
+    const grips = [...this.#grips.values()];
+    // Before anything else: Firefox tears the tab down meanwhile, and every moment counts. Nobody is told of a loss yet, but
+    // whoever asks is.
+    for (const { lease, project, doubt } of grips) {
+      doubt();
+      this.#channel(project).postMessage({ type: "released", leaseId: lease.leaseId });
+    }
+    for (const grip of grips) {
+      this.#left.push([grip.project, grip.lease.leaseId]);
       grip.lose(ended(`the page ${how} and gave its lease back`));
-      writeNote(grip.project, leaseId);
-      this.#channel(grip.project).postMessage({ type: "released", leaseId });
     }
     this.#worker.postMessage({ op: "hide" });
+  }
+
+  #writeNotes() {
+    for (const [project, leaseId] of this.#left.splice(0)) writeNote(project, leaseId);
+  }
+
+  #readNote(key, leaseId) {
+    if (!key?.startsWith(NOTE) || leaseId === null) return;
+    this.#worker.postMessage({ op: "released", project: key.slice(NOTE.length), leaseId });
   }
 
   #return() {
@@ -271,7 +294,7 @@ class Hub {
 
   // The worker is of no use any more; the next call starts a new one.
   #fail(error) {
-    delete globalThis[REGISTRY];
+    if (globalThis[REGISTRY] === this) delete globalThis[REGISTRY];
     this.#listening.abort();
     this.#worker?.terminate();
     for (const channel of this.#channels.values()) channel.close();
@@ -295,7 +318,7 @@ function lost(loss) {
 }
 
 // Errors cross from the worker as plain values; the lock's own have codes that no other error has.
-function revive(error) {
+export function revive(error) {
   const { code, retryable, message, cause } = error;
   return LOCK_CODE.test(code) ? new ProjectLockError(message, { code, retryable, cause }) : fromPlain(error);
 }
@@ -368,14 +391,13 @@ export function readOptions(options = {}) {
   };
 }
 
-// The place of the record is the same for all tabs of an origin: a tab that chose another would see no lease of theirs.
+// Whether an origin that could have files uses them is known to the worker.
 function checkMechanism(mechanism) {
   if (mechanism === undefined) return;
   if (!["web-lock", "opfs-lock", "idb-lock"].includes(mechanism)) {
     throw invalid("mechanism must be web-lock, opfs-lock or idb-lock");
   }
   const files = typeof navigator.storage?.getDirectory === "function";
-  if (mechanism === "idb-lock" && files) throw invalid("idb-lock is for origins without OPFS; this one has it");
   if (mechanism === "opfs-lock" && !files) throw invalid("opfs-lock needs OPFS, which exists on https and localhost only");
 }
 

@@ -16,13 +16,22 @@ export async function openStore(name) {
   if (typeof indexedDB === "undefined") {
     throw new SynclineError("unsupported-environment", "a queue with `persist: true` needs IndexedDB, which is not here");
   }
-  const request = indexedDB.open(`syncline-queue:${name}`, VERSION);
+  const request = openDatabase(`syncline-queue:${name}`);
   request.onupgradeneeded = () => {
     request.result.createObjectStore(KEYS);
     request.result.createObjectStore(META);
     request.result.createObjectStore(INBOX, { autoIncrement: true });
   };
   return new Store(await outcome(request));
+}
+
+// Throws where the user forbids storage.
+function openDatabase(name) {
+  try {
+    return indexedDB.open(name, VERSION);
+  } catch (cause) {
+    throw failed(cause);
+  }
 }
 
 class Store {
@@ -82,15 +91,16 @@ class Store {
     return ids.map((id, index) => [id, requests[index]]);
   }
 
-  // Where there are no Web Locks: takes or keeps the lease if nobody else has it. One transaction is one step for all tabs.
-  async lease(holder, lengthMs) {
+  // Where there are no Web Locks: takes or keeps the lease, unless somebody else has it who is not known as gone; settles
+  // with that one. One transaction is one step for all tabs.
+  async lease(mine, lengthMs, gone) {
     const transaction = this.#begin([META], "readwrite");
     const meta = transaction.objectStore(META);
     const held = await outcome(meta.get("lease"));
-    const isFree = held === undefined || held.holder === holder || held.until <= Date.now();
-    if (isFree) meta.put({ holder, until: Date.now() + lengthMs }, "lease");
+    const isFree = held === undefined || [mine.holder, gone].includes(held.holder) || held.until <= Date.now();
+    if (isFree) meta.put({ ...mine, until: Date.now() + lengthMs }, "lease");
     await ended(transaction);
-    return isFree;
+    return isFree ? undefined : held;
   }
 
   close() {
@@ -121,7 +131,7 @@ function ended(transaction) {
   });
 }
 
-function failed(cause) {
+export function failed(cause) {
   if (cause instanceof SynclineError) return cause;
   if (cause?.name === "QuotaExceededError") {
     return new SynclineError("quota-exceeded", "the browser gives this page no more room for the queue", { cause });

@@ -1,14 +1,19 @@
 // Who runs a kept queue, of all tabs of one origin, and how the others talk to that one.
 //
 // Guarantees: at most one tab leads at a time; when it closes, crashes or goes into the back/forward cache, another
-// takes over. A Web Lock decides where there are Web Locks; on plain http:// a lease in the queue's database does, and a
-// tab that died without a word is then missed only after the lease. What leading means is the queue's (queue.js).
+// takes over. A Web Lock decides where there are Web Locks; on plain http:// a lease in the queue's database does. A tab
+// that closes or dies has no time to give its lease back there: the others watch its lifeline (lifeline.js). What leading
+// means is the queue's (queue.js).
+
+import { keepLifeline, whenGone } from "./lifeline.js";
+import { failed } from "./queue-store.js";
 
 // A request for the lock that waits for too long is made anew: one that was queued while its holder went into the
 // back/forward cache may never be granted.
 const ASK_AGAIN_MS = 5_000;
 // Longer than the minute between two timers of a hidden tab.
 const LEASE_MS = 150_000;
+const NEVER = new Promise(() => {});
 
 export class Tabs {
   #name;
@@ -17,8 +22,10 @@ export class Tabs {
   #hear;
   #lead;
   #stop;
-  #me = crypto.getRandomValues(new Uint32Array(4)).join("-");
   #letGo;
+  // Who held the lease and is no more, and who is watched.
+  #gone;
+  #watched;
   // Ends when the page goes, perhaps into the back/forward cache.
   #present = new AbortController();
   #listening = new AbortController();
@@ -30,7 +37,7 @@ export class Tabs {
     this.#hear = hear;
     this.#lead = lead;
     this.#stop = stop;
-    this.#channel = new BroadcastChannel(`syncline.queue.${name}`);
+    this.#channel = openChannel(`syncline.queue.${name}`);
     this.#channel.onmessage = ({ data }) => this.#hear(data);
     const { signal } = this.#listening;
     if (typeof window !== "undefined") {
@@ -93,16 +100,33 @@ export class Tabs {
   }
 
   async #competeForLease(signal) {
-    if (!(await this.#store.lease(this.#me, LEASE_MS))) return sleep(ASK_AGAIN_MS, signal);
+    // A new name each time: the one under which this tab led before may be known as gone.
+    const mine = { holder: crypto.getRandomValues(new Uint32Array(4)).join("-"), hasLifeline: false };
+    const lease = (lengthMs) => this.#store.lease(mine, lengthMs, this.#gone);
+    const other = await lease(LEASE_MS);
+    if (other !== undefined) return Promise.race([this.#whenGone(other), sleep(ASK_AGAIN_MS, signal)]);
+    const letGo = await keepLifeline(mine.holder);
+    mine.hasLifeline = letGo !== undefined;
+    await lease(LEASE_MS);
     const renewal = setInterval(async () => {
-      if (!(await this.#store.lease(this.#me, LEASE_MS).catch(() => false))) this.stepDown();
+      if ((await lease(LEASE_MS).catch(() => true)) !== undefined) this.stepDown();
     }, LEASE_MS / 5);
     try {
       await this.#led(signal);
     } finally {
       clearInterval(renewal);
-      await this.#store.lease(this.#me, 0).catch(() => {});
+      await lease(0).catch(() => {});
+      letGo?.();
     }
+  }
+
+  // Asked once for each holder: what is asked of the browser waits for as long as the holder is there.
+  #whenGone({ holder, hasLifeline }) {
+    if (!hasLifeline) return NEVER;
+    if (this.#watched?.holder !== holder) {
+      this.#watched = { holder, gone: whenGone(holder).then(() => void (this.#gone = holder)) };
+    }
+    return this.#watched.gone;
   }
 
   async #led(signal) {
@@ -115,6 +139,15 @@ export class Tabs {
       this.#letGo = undefined;
       await this.#stop();
     }
+  }
+}
+
+// Firefox throws where the user forbids storage.
+function openChannel(name) {
+  try {
+    return new BroadcastChannel(name);
+  } catch (cause) {
+    throw failed(cause);
   }
 }
 

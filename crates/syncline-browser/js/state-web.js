@@ -5,6 +5,7 @@
 // a number, so that a tab that was told nothing (its writer died, it was frozen) finds out and reads everything again. A
 // database that was closed under it is opened again. Works in pages and workers, on plain http:// too.
 
+import { SynclineError } from "./errors.js";
 import { StorageFailure } from "./state-failure.js";
 
 const STORE = "keys";
@@ -34,7 +35,7 @@ export class WebStorage {
   // Registers at once; nothing that happens from now on is missed.
   listen(heard) {
     this.#heard = heard;
-    this.#channel = new BroadcastChannel(this.#name);
+    this.#channel = openChannel(this.#name);
     this.#channel.onmessage = ({ data }) => {
       this.#note(data.revision);
       heard.changed(data.entries);
@@ -179,8 +180,22 @@ function asText(contents) {
   }
 }
 
+// Firefox throws where the user forbids storage.
+function openChannel(name) {
+  try {
+    return new BroadcastChannel(name);
+  } catch (cause) {
+    throw new SynclineError("storage-failed", `this browser forbids storage here: ${cause.message}`, { cause });
+  }
+}
+
 async function openDatabase(name, closed) {
-  const request = indexedDB.open(name, 1);
+  let request;
+  try {
+    request = indexedDB.open(name, 1);
+  } catch (cause) {
+    throw failure(cause);
+  }
   request.onupgradeneeded = () => {
     request.result.createObjectStore(STORE);
     request.result.createObjectStore(COUNTER);

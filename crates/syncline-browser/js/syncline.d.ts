@@ -70,6 +70,9 @@ export {
   type StateSnapshot,
   type StateStorage,
   type StateStorageListener,
+  type StateBridge,
+  type StateLink,
   type StateOptions,
   type State,
 } from "./state.js";
+export type { InitInput, WasmSource } from "./wasm.js";

@@ -66,7 +66,7 @@ pub fn app(context: &Arc<Context>) -> Router {
 /// `router` with the door in front, so that whatever it serves is checked, bounded and counted like the API itself.
 pub fn behind_door(router: Router<Arc<Context>>, context: &Arc<Context>) -> Router {
     router
-        .fallback(async || Error::of_status(StatusCode::NOT_FOUND))
+        .fallback(pages::missing)
         .method_not_allowed_fallback(async || Error::of_status(StatusCode::METHOD_NOT_ALLOWED))
         .layer(from_fn_with_state(Arc::clone(context), door::door))
         .with_state(Arc::clone(context))

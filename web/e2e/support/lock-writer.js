@@ -7,9 +7,10 @@ const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(
 
 /**
  * `deaf` tabs are frozen and cached without hearing of it, as by a browser, a laptop or a debugger that gives no notice.
- * @param {{ tab: string, project: string, deaf: boolean, options: any }} settings
+ * With `writes` a tab lets go after so many, so that all meet again and again.
+ * @param {{ tab: string, project: string, deaf: boolean, options: any, writes?: number }} settings
  */
-export function startWriter({ tab, project, deaf, options }) {
+export function startWriter({ tab, project, deaf, options, writes = Infinity }) {
   const writer = { polite: false, log: /** @type {string[]} */ ([]) };
   /** @type {any} */ (window).writer = writer;
   if (deaf) {
@@ -24,7 +25,7 @@ export function startWriter({ tab, project, deaf, options }) {
   }
 
   async function write(/** @type {any} */ lease, /** @type {AbortSignal} */ signal) {
-    while (!signal.aborted && !writer.polite) {
+    for (let left = writes; left > 0 && !signal.aborted && !writer.polite; left -= 1) {
       const body = JSON.stringify({ project, tab, leaseId: lease.leaseId, source: lease.source });
       // The answer sets the pace, because the timers of a hidden tab fire once a second.
       await fetch("/write", { method: "POST", body }).catch(() => pause(PAUSE_MS));

@@ -72,6 +72,15 @@ export class Node {
     await exited;
   }
 
+  /** Lets the process stand still, as a machine that swaps does: connections stay open, and nothing is answered. */
+  freeze() {
+    this.#process?.kill("SIGSTOP");
+  }
+
+  thaw() {
+    this.#process?.kill("SIGCONT");
+  }
+
   /** Ends the process and removes everything it kept. */
   async remove() {
     await this.kill();

@@ -1,5 +1,5 @@
 // Asks the node. Guarantees that every failure is an ApiError with a sentence a person can act on, that nothing waits
-// for ever, and that serverNow() follows the node's clock even where this machine's clock is wrong.
+// for ever without a sign, and that serverNow() follows the node's clock even where this machine's clock is wrong.
 
 const TIMEOUT_MS = 10_000;
 const MESSAGE_MAX = 300;
@@ -30,7 +30,7 @@ export class ApiError extends Error {
 /**
  * One request; the JSON of the answer.
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string> }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, timeoutMs?: number }} [options]
  * @returns {Promise<any>}
  */
 export async function ask(path, options) {
@@ -54,25 +54,36 @@ export function serverNow() {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, headers?: Record<string, string> }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, timeoutMs?: number }} [options]
  */
-async function request(path, { method = "GET", body, headers = {} } = {}) {
+async function request(path, { method = "GET", body, headers = {}, timeoutMs = TIMEOUT_MS } = {}) {
   let response;
+  const settled = method === "GET" ? () => {} : markPressed();
   try {
     response = await fetch(path, {
       method,
       headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
   } catch (cause) {
     const late = cause instanceof DOMException && cause.name === "TimeoutError";
     throw new ApiError(late ? "The node took too long to answer." : "The node does not answer.", {
       code: late ? "timeout" : "unreachable",
     });
+  } finally {
+    settled();
   }
   followClock(response.headers.get("date"));
   return response;
+}
+
+/** Shows on the button that was pressed that its work is under way; returns what ends that. */
+function markPressed() {
+  const focused = document.activeElement;
+  const pressed = focused instanceof HTMLButtonElement ? focused : focused?.closest("form")?.querySelector("button[type=submit]");
+  pressed?.setAttribute("aria-busy", "true");
+  return () => pressed?.removeAttribute("aria-busy");
 }
 
 /**

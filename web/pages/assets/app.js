@@ -4,6 +4,7 @@
 
 import { Frame } from "./frame.js";
 import { openLive } from "./live.js";
+import { hear, listen } from "./news.js";
 
 /**
  * Brings a page to life.
@@ -12,10 +13,11 @@ import { openLive } from "./live.js";
  *   read?: () => Promise<void>,
  *   on?: Record<string, (data: any) => void>,
  *   tick?: () => void,
- * }} page `read` loads and shows; `on` takes live events by name; `tick` runs every second while the page is visible
+ * }} page `read` loads and shows, by way of merge() (news.js); `on` takes live events by name; `tick` runs every second while the page is visible
  * @returns {{ refresh: () => void }}
  */
 export function openPage({ topics, read = async () => {}, on = {}, tick = () => {} }) {
+  listen(on);
   const frame = new Frame(() => live.retryNow());
   const refresh = oneAtATime(async () => {
     try {
@@ -38,7 +40,7 @@ export function openPage({ topics, read = async () => {}, on = {}, tick = () => 
     onEvent(name, data) {
       if (name === "hello") frame.greet(data);
       if (name === "hello" || name === "lagged") return refresh();
-      if (data !== null) on[name]?.(data);
+      if (data !== null) hear(name, data);
     },
   });
 

@@ -3,9 +3,12 @@
 import { ask, serverNow } from "./api.js";
 import { createPlayer } from "./calls-player.js";
 import { at, h, keyed, say } from "./dom.js";
-import { ago, count, countdown } from "./format.js";
+import { ago, count, countdown, exact, whole } from "./format.js";
+import { merge } from "./news.js";
+import { openSearch } from "./search-on.js";
 
 const PAGE = 50;
+// So many rows at a time; the filter looks through all that were read.
 const SHOWN_MAX = 500;
 const TEXT_MAX = 80;
 
@@ -19,48 +22,72 @@ export function openCalls() {
   let recordings = new Map();
   /** @type {string | null} */
   let next = null;
+  // Places above and below what was there when the page was read.
   let arrivals = 0;
+  let older = 0;
   const filter = /** @type {HTMLInputElement} */ (at("calls-filter"));
   const more = /** @type {HTMLButtonElement} */ (at("calls-more"));
   say(at("calls-origin"), location.origin);
-  filter.addEventListener("input", show);
+  // What is shown are the newest calls; what is looked for may be further back.
+  const searchOn = openSearch(at("calls-search-on"), {
+    found: () => visible().length > 0,
+    isWhole: () => next === null,
+    readMore,
+    failed: (error) => say(at("calls-count"), error.message),
+  });
+  filter.addEventListener("input", () => (searchOn.stop(), show()));
   more.addEventListener("click", () => readMore().catch((error) => say(at("calls-count"), error.message)));
 
+  const wanted = () => filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const missing = () => (next === null ? "No call has these words." : `Not among the newest ${count(calls.size, "call")}.`);
+
+  function visible(words = wanted()) {
+    const all = [...calls.values()].sort((a, b) => b.place - a.place);
+    const found = all.filter((call) => words.every((word) => `${call.caller} ${call.outcome} ${call.id}`.toLowerCase().includes(word)));
+    return found.slice(0, SHOWN_MAX);
+  }
+
   function show() {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const all = [...calls.values()].sort((a, b) => b.place - a.place).slice(0, SHOWN_MAX);
-    const shown = all.filter((call) => words.every((word) => `${call.caller} ${call.outcome} ${call.id}`.toLowerCase().includes(word)));
+    const words = wanted();
+    const shown = visible(words);
     keyed(at("calls"), shown, ({ id }) => id, (call) => createCall(call, (id) => recordings.get(id)));
     at("calls-empty").hidden = shown.length > 0;
     at("calls-howto").hidden = calls.size > 0;
-    say(at("calls-empty-words"), calls.size > 0 ? "No call has these words." : "No call has arrived yet. Calls appear here by themselves, seconds after they end.");
-    say(at("calls-count"), calls.size > 0 ? `${count(calls.size, "call")}${next ? " and more" : ""}` : "");
-    more.hidden = next === null || calls.size >= SHOWN_MAX;
+    say(at("calls-empty-words"), calls.size > 0 ? missing() : "No call has arrived yet. Calls appear here by themselves, seconds after they end.");
+    const all = `${count(calls.size, "call")}${next ? " and more" : ""}`;
+    say(at("calls-count"), calls.size === 0 ? "" : words.length > 0 ? `${whole(shown.length)} of ${all}` : all);
+    more.hidden = next === null || words.length > 0;
+    searchOn.show(words.length > 0 && next !== null);
   }
 
   async function readMore() {
-    const page = await ask(`/api/entities/call_log?limit=${PAGE}&after=${encodeURIComponent(next ?? "")}`);
-    take(page);
-    show();
+    const after = next;
+    await merge(ask(`/api/entities/call_log?limit=${PAGE}&after=${encodeURIComponent(after ?? "")}`), (page) => {
+      // The calls were read afresh meanwhile.
+      if (after !== next) return;
+      take(page);
+      show();
+    });
   }
 
   function take(/** @type {{ entities: any[], next: string | null }} */ page) {
     for (const entity of page.entities) {
-      arrivals += 1;
-      calls.set(entity.entityId, callOf(entity.entityId, entity.payload, entity.changedAt, -arrivals));
+      older += 1;
+      calls.set(entity.entityId, callOf(entity.entityId, entity.payload, entity.changedAt, -older));
     }
     next = page.entities.length < PAGE ? null : page.next;
   }
 
   return {
     async read() {
-      const [page, kept] = await Promise.all([ask(`/api/entities/call_log?limit=${PAGE}`), ask("/api/recordings?limit=1000")]);
-      calls = new Map();
-      arrivals = 0;
-      recordings = new Map(kept.recordings.map((/** @type {any} */ each) => [each.callLogId, each.length]));
-      take(page);
-      arrivals = 0;
-      show();
+      const asking = Promise.all([ask(`/api/entities/call_log?limit=${PAGE}`), ask("/api/recordings?limit=1000")]);
+      await merge(asking, ([page, kept]) => {
+        calls = new Map();
+        [arrivals, older] = [0, 0];
+        recordings = new Map(kept.recordings.map((/** @type {any} */ each) => [each.callLogId, each.length]));
+        take(page);
+        show();
+      });
     },
     put(/** @type {Change} */ { entityId, payload, changedAt }) {
       arrivals += 1;
@@ -122,7 +149,10 @@ function createCall({ id }, recordingOf) {
     } else {
       player = createPlayer(`/storage/recordings/${encodeURIComponent(id)}/mixed.wav`, recordingOf(id) ?? 0, name);
       node.append(player.node);
-      /** @type {HTMLElement | null} */ (player.node.querySelector("button"))?.focus();
+      const play = /** @type {HTMLElement | null} */ (player.node.querySelector("button"));
+      play?.focus();
+      // "Listen" is said once.
+      play?.click();
     }
     label();
   }
@@ -140,6 +170,7 @@ function createCall({ id }, recordingOf) {
       say(caller, call.caller);
       say(facts, [call.outcome, call.durationSec === null ? "" : countdown(call.durationSec * 1_000)].filter(Boolean).join(", "));
       when.dateTime = new Date(call.startedAt).toISOString();
+      when.title = exact(call.startedAt);
       say(when, ago(call.startedAt, serverNow()));
       const here = recordingOf(id) !== undefined;
       button.hidden = !here;

@@ -3,6 +3,7 @@
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, span, whole } from "./format.js";
+import { merge } from "./news.js";
 
 const DEAD_SHOWN = 20;
 
@@ -49,7 +50,7 @@ export function openOutbox() {
       const { entries } = await ask(`/api/outbox/${what}`, { method: "POST", body });
       say(at("outbox-told"), `${count(entries, "change")} ${what === "retry" ? "in line again" : "removed for good"}.`);
       listed = -1;
-      put(await ask("/api/outbox"));
+      await merge(ask("/api/outbox"), put);
     } catch (error) {
       say(at("outbox-told"), error.message);
     }
@@ -78,8 +79,10 @@ function words(/** @type {Stats} */ stats, /** @type {number | null} */ oldest) 
 function createDead(entry, act) {
   const { id, entityType, entityId, attempts, lastError } = entry;
   const name = `${entityType} ${entityId}`;
+  const isMeant = (/** @type {"retry" | "discard"} */ what) =>
+    what === "retry" || confirm(`Remove ${name} for good? The other side will never hear of it.`);
   const button = (/** @type {string} */ label, /** @type {"retry" | "discard"} */ what) =>
-    h("button", { class: "button small", type: "button", "aria-label": `${label} ${name}`, on: { click: () => act(what, { ids: [id] }) } }, label);
+    h("button", { class: "button small", type: "button", "aria-label": `${label} ${name}`, on: { click: () => isMeant(what) && act(what, { ids: [id] }) } }, label);
   const node = h(
     "li",
     {},

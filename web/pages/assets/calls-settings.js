@@ -3,7 +3,7 @@
 
 import { ask, serverNow } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
-import { ago } from "./format.js";
+import { ago, exact } from "./format.js";
 import { createField, kindOf } from "./calls-field.js";
 
 const PAGE = 100;
@@ -15,6 +15,7 @@ export function openSettings() {
   let settings = new Map();
   /** @type {Setting | null} what is being edited, as it was when editing began; null for a new one */
   let opened = null;
+  let reading = 0;
   /** @type {Map<string, ReturnType<typeof createField>>} */
   let fields = new Map();
   const type = /** @type {HTMLSelectElement} */ (at("settings-type"));
@@ -98,9 +99,9 @@ export function openSettings() {
       /** @type {Record<string, string>} */
       const headers = version ? { "if-match": `"${version}"` } : {};
       const saved = await ask(`/api/entities/${type.value}/${encodeURIComponent(target)}`, { method: "PUT", body: payload, headers });
-      settings.set(target, saved);
-      show();
       edit(saved);
+      // Read, not put in place: somebody may have changed it again since.
+      await read();
       say(at("editor-told"), "Saved here, and on its way to the box.");
     } catch (error) {
       if (error.status === 412) return stale();
@@ -131,7 +132,11 @@ export function openSettings() {
 
   async function read() {
     if (!type.value) return;
-    const page = await ask(`/api/entities/${type.value}?limit=${PAGE}`);
+    const asked = type.value;
+    const turn = (reading += 1);
+    const page = await ask(`/api/entities/${asked}?limit=${PAGE}`);
+    // News make it read again: only the answer to the last question counts.
+    if (turn !== reading || asked !== type.value) return;
     settings = new Map(page.entities.map((/** @type {Setting} */ each) => [each.entityId, each]));
     show();
     if (opened && settings.get(opened.entityId) && settings.get(opened.entityId)?.version !== opened.version) stale();
@@ -177,6 +182,7 @@ function createRow(first, edit) {
     update(/** @type {Setting} */ next) {
       setting = next;
       say(title, titleOf(setting));
+      when.setAttribute("title", exact(Date.parse(setting.changedAt)));
       say(when, `changed ${ago(Date.parse(setting.changedAt), serverNow())}${setting.sender ? ` by ${setting.sender.slice(0, 16)}` : ""}`);
       button.setAttribute("aria-label", `Edit ${titleOf(setting)}`);
     },

@@ -6,6 +6,7 @@ import { oneAtATime, openPage } from "./app.js";
 import { openCalls } from "./calls-list.js";
 import { openOutbox } from "./calls-outbox.js";
 import { openSettings } from "./calls-settings.js";
+import { merge } from "./news.js";
 
 const calls = openCalls();
 const outbox = openOutbox();
@@ -14,8 +15,7 @@ const settings = openSettings();
 openPage({
   topics: ["entity", "recording", "outbox"],
   async read() {
-    const [kinds, stats] = await Promise.all([ask("/api/entities"), ask("/api/outbox"), calls.read()]);
-    outbox.put(stats);
+    const [kinds] = await Promise.all([ask("/api/entities"), merge(ask("/api/outbox"), outbox.put), calls.read()]);
     await settings.load(kinds.types);
   },
   on: {

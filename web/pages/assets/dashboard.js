@@ -2,10 +2,12 @@
 
 import { ask, nodeStartedAt, serverNow } from "./api.js";
 import { openPage } from "./app.js";
+import { attention } from "./attention.js";
 import { openChart } from "./chart.js";
 import { cronInWords } from "./cron.js";
-import { at, h, keyed, say } from "./dom.js";
+import { at, h, icon, keyed, say } from "./dom.js";
 import { ago, count, countdown, money, moment, span, whole } from "./format.js";
+import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
 import { reasonOf, result } from "./runs.js";
 
@@ -17,33 +19,46 @@ let jobs = [];
 let ready = null;
 /** @type {number | null} */
 let startedAt = null;
-/** @type {Map<string, { counts: { waiting: number, running: number, retrying: number, dead: number } }>} */
+/** @type {Map<string, import("./attention.js").Queue>} */
 let queues = new Map();
+/** @type {import("./attention.js").Outbox | null} */
+let outbox = null;
+let locks = 0;
 
 const page = openPage({
-  topics: ["viewer", "job", "queue"],
+  topics: ["viewer", "job", "queue", "outbox"],
   async read() {
-    const [viewer, schedule, health, started, { queues: all }] = await Promise.all([
+    const asking = Promise.all([
       ask("/api/viewer"),
       ask("/api/jobs"),
       readiness(),
       nodeStartedAt(),
       ask("/api/queues"),
+      ask("/api/outbox"),
+      ask("/api/locks"),
     ]);
-    queues = new Map(all.map((/** @type {any} */ queue) => [queue.name, queue]));
-    presence.load(viewer);
-    jobs = schedule.jobs;
-    ready = health;
-    startedAt = started;
-    showViewers();
-    showJobs();
-    showHealth();
-    showQueues();
+    await merge(asking, ([viewer, schedule, health, started, { queues: all }, stats, { locks: held }]) => {
+      queues = new Map(all.map((/** @type {any} */ queue) => [queue.name, queue]));
+      outbox = stats;
+      locks = held.length;
+      presence.load(viewer);
+      jobs = schedule.jobs;
+      ready = health;
+      startedAt = started;
+      showViewers();
+      showJobs();
+      showHealth();
+      showSystems();
+    });
   },
   on: {
     queue(status) {
       queues.set(status.name, status);
-      showQueues();
+      showSystems();
+    },
+    outbox(stats) {
+      outbox = stats;
+      showSystems();
     },
     viewer(figure) {
       presence.add(figure);
@@ -55,6 +70,7 @@ const page = openPage({
     showSince();
     showJobs();
     showHealth();
+    showAttention();
   },
 });
 
@@ -79,7 +95,6 @@ function showViewers() {
       ? `${whole(visible)} with the page in sight${nodes.length > 1 ? `, on ${count(nodes.length, "node")}` : ""}`
       : "Nobody is watching; gated jobs rest.",
   );
-  document.title = `${count(viewers, "viewer")} · Syncline`;
   chart.show(presence.points(), serverNow());
   showSince();
 }
@@ -139,17 +154,38 @@ function createJob(/** @type {any} */ job) {
   };
 }
 
-function showQueues() {
-  const sum = (/** @type {"waiting" | "running" | "retrying" | "dead"} */ place) =>
+function showSystems() {
+  const sum = (/** @type {"waiting" | "running" | "retrying" | "failed" | "dead"} */ place) =>
     [...queues.values()].reduce((total, { counts }) => total + counts[place], 0);
   const left = sum("waiting") + sum("running") + sum("retrying");
   const work = left === 0 ? "at rest" : `${count(left, "key")} to go`;
+  const failed = sum("failed") > 0 ? `, ${whole(sum("failed"))} failed` : "";
   const dead = sum("dead") > 0 ? `, ${whole(sum("dead"))} dead` : "";
-  say(at("queue-note"), `${count(queues.size, "queue")}, ${work}${dead}`);
+  say(at("queue-note"), `${count(queues.size, "queue")}, ${work}${failed}${dead}`);
+  say(at("lock-note"), locks === 0 ? "No lock is held on this node" : `${count(locks, "lock")} held on this node`);
+  if (outbox) {
+    const given = outbox.dead > 0 ? `, ${whole(outbox.dead)} given up` : "";
+    say(at("outbox-note"), `${outbox.pending === 0 ? "Nothing waits" : `${count(outbox.pending, "change")} on the way`}${given}`);
+  }
+  showAttention();
+}
+
+/** What an operator has to look at, with the page where it can be mended. */
+function showAttention() {
+  const found = attention({ ready, jobs, queues: [...queues.values()], outbox });
+  const list = at("attention");
+  list.hidden = found.length === 0;
+  keyed(list, found, ({ key }) => key, ({ href }) => {
+    const link = h("a", { href });
+    return { node: h("li", {}, icon("failed"), link), update: ({ words }) => say(link, words) };
+  });
+  const node = document.querySelector("[data-node]")?.textContent ?? "";
+  document.title = `${found.length > 0 ? `(${found.length}) ` : ""}Overview${node && node !== "–" ? ` · ${node}` : ""} · Syncline`;
 }
 
 function showHealth() {
   if (!ready) return;
+  // Ready is whether it answers; what waits for somebody is listed above.
   say(at("health-ready"), ready.ok ? "Ready" : "Not ready");
   at("health-ready").classList.toggle("is-bad", !ready.ok);
   say(at("health-store"), ready.ok ? "Answers" : (ready.reason ?? ""));

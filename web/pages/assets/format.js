@@ -8,6 +8,8 @@ const DAY_MS = 24 * HOUR_MS;
 const WHOLE = new Intl.NumberFormat("en-US");
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const CLOCK_SECONDS = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const EXACT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+const ZONE = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
 /** `1 viewer`, `2 viewers`. */
@@ -29,6 +31,16 @@ export function clock(/** @type {number} */ at, seconds = false) {
 export function moment(/** @type {number} */ at, /** @type {number} */ now, seconds = false) {
   const sameDay = new Date(at).toDateString() === new Date(now).toDateString();
   return sameDay ? clock(at, seconds) : `${DAY.format(at)}, ${clock(at, seconds)}`;
+}
+
+/** Day, time to the second and zone, for whoever wants to know exactly: `17 Nov 2026, 14:05:09 GMT+9`. */
+export function exact(/** @type {number} */ at) {
+  return Number.isFinite(at) ? EXACT.format(at) : "";
+}
+
+/** The zone that all times of these pages are in, as it is at a moment: `GMT+9`, `UTC`. */
+export function zone(/** @type {number} */ at) {
+  return ZONE.formatToParts(at).find(({ type }) => type === "timeZoneName")?.value ?? "";
 }
 
 /** A length of time in its two largest units: `45 s`, `4 min`, `2 h 10 min`, `3 d 4 h`. */

@@ -2,7 +2,7 @@
 // Guarantees that old figures stay on screen, marked as old, while the node is away, and that nothing moves when it goes
 // or comes back. Leaves to app.js when to read and when to connect.
 
-import { serverNow } from "./api.js";
+import { ask, serverNow } from "./api.js";
 import { at, h, icon, say } from "./dom.js";
 import { clock } from "./format.js";
 import { showLogin } from "./login.js";
@@ -31,6 +31,7 @@ export class Frame {
     document.body.append(this.#banner);
     this.#main.prepend(this.#trouble);
     openThemeButton();
+    openSignOut();
     // On a phone the navigation scrolls in itself; the current page must not start out of sight.
     document.querySelector(".site nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }
@@ -65,9 +66,12 @@ export class Frame {
 
   /** A read went well. */
   succeeded() {
+    const isFirst = !this.hasData;
     this.#readAt = serverNow();
     this.#trouble.hidden = true;
     root.dataset.loaded = "true";
+    // Until now what the address points to had no place.
+    if (isFirst && location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }
 
   /** A read failed. During an outage the banner already says so. */
@@ -88,6 +92,7 @@ export class Frame {
     showLogin(this.#main, () => {
       this.#locked = false;
       this.#away = "";
+      at("sign-out").hidden = false;
       unlocked();
     });
   }
@@ -97,6 +102,18 @@ export class Frame {
     const left = Math.ceil((this.#retryAt - Date.now()) / 1_000);
     say(this.#seconds, left > 0 && !this.#locked ? ` in ${left} s` : "");
   }
+}
+
+/** Offered where this browser has a session of a node that asks for a token. */
+async function openSignOut() {
+  const leave = /** @type {HTMLButtonElement} */ (at("sign-out"));
+  leave.addEventListener("click", async () => {
+    leave.disabled = true;
+    await ask("/api/session", { method: "DELETE" }).catch(() => {});
+    location.reload();
+  });
+  const session = await ask("/api/session").catch(() => null);
+  leave.hidden = !(session?.required && session.authenticated);
 }
 
 /** Cycles system, light, dark; the choice stays in this browser. */

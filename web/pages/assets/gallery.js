@@ -4,7 +4,8 @@
 import { ask, serverNow } from "./api.js";
 import { openPage } from "./app.js";
 import { at, h, keyed, say } from "./dom.js";
-import { clock, count, countdown, moment } from "./format.js";
+import { clock, count, countdown, exact, moment, zone } from "./format.js";
+import { merge } from "./news.js";
 
 const STRIP_MAX = 24;
 
@@ -28,11 +29,12 @@ const page = openPage({
     const answers = Promise.all([ask("/api/gallery"), ask("/api/jobs"), ask("/api/viewer")]);
     // Somebody who is still asked for the token sees no picture; everybody else watches, even while reading fails.
     answers.then(watch, (error) => error.needsToken || watch());
-    const [gallery, schedule, presence] = await answers;
-    pictures = gallery.pictures.filter(isPicture).slice(0, STRIP_MAX);
-    job = schedule.jobs.find((/** @type {any} */ each) => each.kind === "picture") ?? null;
-    viewers = presence.viewers;
-    show();
+    await merge(answers, ([gallery, schedule, presence]) => {
+      pictures = gallery.pictures.filter(isPicture).slice(0, STRIP_MAX);
+      job = schedule.jobs.find((/** @type {any} */ each) => each.kind === "picture") ?? null;
+      viewers = presence.viewers;
+      show();
+    });
   },
   on: {
     viewer(figure) {
@@ -61,9 +63,9 @@ async function watch() {
   showCompany();
 }
 
-/** An address anywhere else is no picture of this node. */
+/** An address anywhere else is no picture of this node, and one without a time cannot be shown among the others. */
 function isPicture(/** @type {any} */ each) {
-  return typeof each.url === "string" && each.url.startsWith(PICTURES);
+  return typeof each?.url === "string" && each.url.startsWith(PICTURES) && !Number.isNaN(Date.parse(each.ts));
 }
 
 function show() {
@@ -88,7 +90,8 @@ function showPicture(/** @type {Picture} */ picture) {
   const image = /** @type {HTMLImageElement} */ (at("picture"));
   if (image.getAttribute("src") !== picture.url) image.src = picture.url;
   image.alt = `Picture of ${clock(madeAt(picture))}, made for ${count(picture.viewers, "viewer")}`;
-  say(at("picture-minute"), moment(madeAt(picture), serverNow()));
+  say(at("picture-minute"), `${moment(madeAt(picture), serverNow())} ${zone(madeAt(picture))}`);
+  at("picture-minute").setAttribute("title", exact(madeAt(picture)));
   say(at("picture-viewers"), `made for ${count(picture.viewers, "viewer")}`);
   say(at("picture-newest"), picture === pictures[0] ? "newest" : "earlier");
 }

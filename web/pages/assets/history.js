@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
-import { moment, money, span } from "./format.js";
+import { exact, moment, money, span } from "./format.js";
 import { isToTheSecond, momentOf, reasonOf, result } from "./runs.js";
 
 const PAGE_ROWS = 20;
@@ -99,7 +99,7 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
       {},
       h(
         "time",
-        { datetime: new Date(when).toISOString(), title: `${first.bucket ?? new Date(when).toISOString()} UTC` },
+        { datetime: new Date(when).toISOString(), title: exact(when) },
         moment(when, now, isToTheSecond(first)),
       ),
     ),

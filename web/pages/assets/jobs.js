@@ -3,7 +3,7 @@
 import { ask, serverNow } from "./api.js";
 import { cronInWords } from "./cron.js";
 import { h, keyed, say } from "./dom.js";
-import { ago, clock, countdown, money } from "./format.js";
+import { ago, clock, countdown, exact, money } from "./format.js";
 import { reasonOf, result } from "./runs.js";
 
 const GATES = {
@@ -39,7 +39,7 @@ function createRow({ job }) {
       "Run now",
     )
   );
-  button.setAttribute("aria-label", `Run ${job.name} now`);
+  button.setAttribute("aria-label", `Run now: ${job.name}`);
   const node = h(
     "tr",
     {},
@@ -83,7 +83,10 @@ function createRow({ job }) {
       }
       const when = last.querySelector(".when");
       const at = run?.finished_at ?? run?.started_at;
-      if (when && at) say(when, ago(at, serverNow()));
+      if (when && at) {
+        say(when, ago(at, serverNow()));
+        when.setAttribute("title", exact(at));
+      }
     },
   };
 }

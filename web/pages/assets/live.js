@@ -6,7 +6,9 @@ import { ask } from "./api.js";
 
 const WAIT_FIRST_MS = 1_000;
 const WAIT_MAX_MS = 15_000;
-const SILENCE_MAX_MS = 30_000;
+// A node that stands still is asked after so long, and given so long to answer: together well below what a person waits.
+const SILENCE_MAX_MS = 4_000;
+const ANSWER_MAX_MS = 4_000;
 
 const EVENTS = {
   viewer: ["viewer", "viewer.occupied", "viewer.vacated"],
@@ -75,9 +77,9 @@ export function openLive({ topics, onState, onEvent }) {
 
   // A connection cut without a goodbye looks open for minutes; so silence is checked by a question.
   async function listen() {
-    if (!source || performance.now() - heardAt < SILENCE_MAX_MS) return;
+    if (!source || document.hidden || performance.now() - heardAt < SILENCE_MAX_MS) return;
     const asked = source;
-    const answered = await ask("/healthz").then(
+    const answered = await ask("/healthz", { timeoutMs: ANSWER_MAX_MS }).then(
       () => true,
       () => false,
     );
@@ -96,7 +98,7 @@ export function openLive({ topics, onState, onEvent }) {
     connect();
   }
 
-  window.setInterval(listen, SILENCE_MAX_MS / 2);
+  window.setInterval(listen, SILENCE_MAX_MS);
   document.addEventListener("visibilitychange", () => (document.hidden ? (drop(), onState("paused", 0)) : retryNow()));
   window.addEventListener("pagehide", drop);
   window.addEventListener("pageshow", (event) => event.persisted && retryNow());

@@ -2,7 +2,9 @@
 
 import { ask } from "./api.js";
 import { at, h, icon, keyed, say } from "./dom.js";
-import { count } from "./format.js";
+import { count, whole } from "./format.js";
+import { merge } from "./news.js";
+import { openSearch } from "./search-on.js";
 
 const PAGE = 60;
 const UNDO_MS = 10_000;
@@ -30,21 +32,31 @@ export function openBooks() {
     })
     .catch((error) => console.warn(error));
 
-  filter.addEventListener("input", show);
+  // What is shown is the newest part of the shelf; what is looked for may be further back.
+  const searchOn = openSearch(at("books-search-on"), {
+    found: () => visible().length > 0,
+    isWhole: () => next === null,
+    readMore,
+    failed: (error) => say(at("books-count"), error.message),
+  });
+  filter.addEventListener("input", () => (searchOn.stop(), show()));
   more.addEventListener("click", () => readMore().catch((error) => say(at("books-count"), error.message)));
 
+  const wanted = () => filter.value.slice(0, FILTER_MAX_CHARS).toLowerCase().split(/\s+/).filter(Boolean);
+  const visible = (words = wanted()) => [...books.values()].filter((book) => matches(book, words));
+  const missing = () =>
+    next === null ? "No book on the shelf has these words." : `Not among the newest ${whole(books.size)} of ${count(total, "book")}.`;
+
   function show() {
-    const words = filter.value.slice(0, FILTER_MAX_CHARS).toLowerCase().split(/\s+/).filter(Boolean);
-    const shown = [...books.values()].filter((book) => matches(book, words));
+    const words = wanted();
+    const shown = visible(words);
     keyed(at("books"), shown, ({ isbn }) => isbn, (book) => createBook(book, coverOf, remove));
     const empty = at("books-empty");
     empty.hidden = shown.length > 0;
-    say(
-      empty,
-      books.size > 0 ? "No book on the shelf has these words." : "The shelf is empty. Add an ISBN above and watch the book pass through the pipeline.",
-    );
+    say(empty, books.size > 0 ? missing() : "The shelf is empty. Add an ISBN above and watch the book pass through the pipeline.");
     say(at("books-count"), total > 0 ? count(total, "book") : "");
-    more.hidden = next === null;
+    more.hidden = next === null || words.length > 0;
+    searchOn.show(words.length > 0 && next !== null);
   }
 
   /** Where a book's cover is, as far as anybody knows. */
@@ -55,11 +67,15 @@ export function openBooks() {
   }
 
   async function readMore() {
-    const page = await ask(`/api/shelf/books?limit=${PAGE}&after=${encodeURIComponent(next ?? "")}`);
-    for (const book of page.books) books.set(book.isbn, book);
-    next = page.next;
-    total = page.total;
-    show();
+    const after = next;
+    await merge(ask(`/api/shelf/books?limit=${PAGE}&after=${encodeURIComponent(after ?? "")}`), (page) => {
+      // The shelf was read afresh meanwhile.
+      if (after !== next) return;
+      for (const book of page.books) books.set(book.isbn, book);
+      next = page.next;
+      total = page.total;
+      show();
+    });
   }
 
   function drop(/** @type {string} */ isbn) {
@@ -83,14 +99,17 @@ export function openBooks() {
 
   return {
     async read() {
-      const page = await ask(`/api/shelf/books?limit=${PAGE}`).catch(noShelf);
-      books = new Map(page.books.map((/** @type {Book} */ book) => [book.isbn, book]));
-      total = page.total;
-      next = page.next;
-      show();
+      await merge(ask(`/api/shelf/books?limit=${PAGE}`).catch(noShelf), (page) => {
+        books = new Map(page.books.map((/** @type {Book} */ book) => [book.isbn, book]));
+        total = page.total;
+        next = page.next;
+        show();
+      });
     },
     put(/** @type {Book} */ book) {
-      if (books.has(book.isbn)) books.set(book.isbn, book);
+      const known = books.get(book.isbn);
+      if (known && isOlder(book, known)) return;
+      if (known) books.set(book.isbn, book);
       else {
         books = new Map([[book.isbn, book], ...books]);
         total += 1;
@@ -99,6 +118,12 @@ export function openBooks() {
     },
     drop,
   };
+}
+
+/** Whether news tell of an earlier time than what is known: a book that was put on the shelf once only ever learns more. */
+function isOlder(/** @type {Book} */ book, /** @type {Book} */ known) {
+  const steps = (/** @type {Book} */ { state, cover_state: cover }) => Number(state === "found") + Number(cover !== "waiting");
+  return book.added_at === known.added_at && steps(book) < steps(known);
 }
 
 /** A node may have no bookshelf; its other queues are shown all the same. */

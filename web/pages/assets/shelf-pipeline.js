@@ -31,7 +31,8 @@ export function openPipeline() {
     });
     at("pipeline-empty").hidden = steps.length > 0;
     keyed(at("pipeline"), steps, ({ name }) => name, createBox);
-    const left = Math.max(0, ...steps.map(({ status }) => status.left_ms ?? 0));
+    const isStopped = steps.some(({ status: { paused, breaker } }) => paused || breaker !== "closed");
+    const left = isStopped ? 0 : Math.max(0, ...steps.map(({ status }) => status.left_ms ?? 0));
     const open = steps.reduce((sum, { status: { counts } }) => sum + counts.waiting + counts.running + counts.retrying, 0);
     say(at("pipeline-left"), open === 0 ? "Nothing to do" : left > 0 ? `About ${span(left + 999)} left` : "At work");
   }

@@ -23,6 +23,8 @@ export function openScan() {
     event.preventDefault();
     form.requestSubmit();
   });
+  // Offered only where it can be used.
+  whyNot().then((obstacle) => (at("camera").hidden = obstacle !== undefined));
   openCamera();
 }
 

@@ -3,6 +3,7 @@
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count } from "./format.js";
+import { merge } from "./news.js";
 import { cover, noShelf } from "./shelf-books.js";
 
 const FOUND_SHOWN = 24;
@@ -43,18 +44,20 @@ export function openSearches() {
     attempt(async () => {
       const wanted = Object.fromEntries([...new FormData(form)].filter(([, text]) => String(text).trim() !== ""));
       if (Object.keys(wanted).length === 0) throw new Error("Fill in a title, an author or a publisher.");
-      const saved = await ask("/api/shelf/search", { method: "POST", body: wanted });
-      searches.set(saved.id, saved);
+      await merge(ask("/api/shelf/search", { method: "POST", body: wanted }), (saved) => {
+        searches.set(saved.id, saved);
+        show();
+      });
       form.reset();
-      show();
     });
   });
 
   return {
     async read() {
-      const all = await ask("/api/shelf/searches").catch(noShelf);
-      searches = new Map(all.searches.map((/** @type {Search} */ search) => [search.id, search]));
-      show();
+      await merge(ask("/api/shelf/searches").catch(noShelf), (all) => {
+        searches = new Map(all.searches.map((/** @type {Search} */ search) => [search.id, search]));
+        show();
+      });
     },
     put(/** @type {Search} */ search) {
       searches.set(search.id, search);

@@ -42,8 +42,10 @@ export function doing(/** @type {QueueStatus} */ status, /** @type {number} */ n
 }
 
 /** `4.8 a second, 12 s left`; nothing when nothing is to be done. */
-export function progress(/** @type {QueueStatus} */ { counts, rate_per_sec: rate, left_ms: leftMs }) {
+export function progress(/** @type {QueueStatus} */ { counts, rate_per_sec: rate, left_ms: leftMs, paused, breaker }) {
   if (counts.waiting + counts.running + counts.retrying === 0) return "";
+  // Nobody knows how long an outage takes.
+  if (paused || breaker !== "closed") return "";
   const parts = [];
   if (rate >= 0.05) parts.push(`${rate >= 10 ? whole(Math.round(rate)) : rate.toFixed(1)} a second`);
   if (leftMs !== null && leftMs > 0) parts.push(`${leftMs < 1_000 ? "under 1 s" : span(leftMs)} left`);
@@ -67,8 +69,9 @@ export function troubles(/** @type {QueueStatus} */ { counts }) {
 }
 
 const SEPARATED = /[\s,;|/、，；・]+/u;
-// The digits of an ISBN with hyphens or spaces inside, so that "978 4 10 101001 4" is one.
-const SPACED = /(?:97[89][\s-]?)?(?:\d[\s-]?){9}[\dXx](?![\d])/gu;
+// The digits of an ISBN with hyphens or spaces inside, so that "978 4 10 101001 4" is one. Not a part of a longer number: that
+// is left whole, for the node to say what is wrong with it.
+const SPACED = /(?<![\d-])(?:97[89][\s-]?)?(?:\d[\s-]?){9}[\dXx](?![\d])/gu;
 
 /** What may be ISBNs in a pasted text, each once, in order; the node says which of them are. */
 export function candidates(/** @type {string} */ text) {

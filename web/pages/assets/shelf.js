@@ -3,6 +3,7 @@
 
 import { ask } from "./api.js";
 import { openPage } from "./app.js";
+import { merge } from "./news.js";
 import { openBooks } from "./shelf-books.js";
 import { openPipeline } from "./shelf-pipeline.js";
 import { openQueues } from "./shelf-queues.js";
@@ -18,9 +19,11 @@ openScan();
 openPage({
   topics: ["queue", "shelf"],
   async read() {
-    const [all] = await Promise.all([ask("/api/queues"), books.read(), searches.read()]);
-    pipeline.load(all.queues);
-    queues.load(all.queues);
+    const statuses = merge(ask("/api/queues"), (all) => {
+      pipeline.load(all.queues);
+      queues.load(all.queues);
+    });
+    await Promise.all([statuses, books.read(), searches.read()]);
   },
   on: {
     queue(status) {

@@ -8,6 +8,7 @@ import { at, h, keyed, say } from "./dom.js";
 import { count, money, moment, span, whole } from "./format.js";
 import { openHistory } from "./history.js";
 import { showJobs } from "./jobs.js";
+import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
 import { legend, openTimeline } from "./timeline.js";
 
@@ -27,17 +28,15 @@ at("legend").replaceChildren(legend());
 const page = openPage({
   topics: ["viewer", "job"],
   async read() {
-    const [viewer, schedule] = await Promise.all([ask("/api/viewer"), ask("/api/jobs")]);
-    presence.load(viewer);
-    jobs = schedule.jobs;
-    const histories = await Promise.all(
-      jobs.map((job) => ask(`/api/jobs/${encodeURIComponent(job.name)}/history?limit=${TIMELINE_TICKS}`)),
-    );
-    runs = new Map(jobs.map((job, i) => [job.name, histories[i].runs]));
-    showViewers();
-    showSchedule();
-    history.offer(jobs.map((job) => job.name));
-    history.refresh();
+    await merge(readAll(), ([viewer, schedule, histories]) => {
+      presence.load(viewer);
+      jobs = schedule.jobs;
+      runs = new Map(jobs.map((job, i) => [job.name, histories[i].runs]));
+      showViewers();
+      showSchedule();
+      history.offer(jobs.map((job) => job.name));
+      history.refresh();
+    });
   },
   on: {
     viewer(figure) {
@@ -56,6 +55,15 @@ const page = openPage({
     showJobs(at("jobs"), jobs, presence.current());
   },
 });
+
+/** @returns {Promise<[any, { jobs: any[] }, any[]]>} */
+async function readAll() {
+  const [viewer, schedule] = await Promise.all([ask("/api/viewer"), ask("/api/jobs")]);
+  const histories = await Promise.all(
+    schedule.jobs.map((/** @type {any} */ job) => ask(`/api/jobs/${encodeURIComponent(job.name)}/history?limit=${TIMELINE_TICKS}`)),
+  );
+  return [viewer, schedule, histories];
+}
 
 const refreshJobs = oneAtATime(async () => {
   try {

@@ -22,6 +22,7 @@ struct Package {
 const PACKAGES: &[Package] = &[
     Package { name: "postgresql", need: Need::Postgres, present: has_postgres },
     Package { name: "chromium", need: Need::Chromium, present: has_chromium },
+    Package { name: "firefox-esr", need: Need::Firefox, present: has_firefox },
     Package { name: "fontconfig", need: Need::Chromium, present: has_fontconfig },
     Package { name: "python3-venv", need: Need::Moto, present: has_venv },
     // Book titles are Japanese; this family also brings the Latin letters.
@@ -96,8 +97,8 @@ fn commands(machine: &Machine, names: &[&str]) -> Result<[Vec<String>; 2]> {
     if !machine.apt {
         bail!(
             "this machine has no apt-get, and these are missing: {names}\n\
-             Install their like yourself: PostgreSQL's server programs (initdb, postgres) and `chromium` on the PATH, \
-             a Japanese font known to fontconfig; then run the same command again."
+             Install their like yourself: PostgreSQL's server programs (initdb, postgres), `chromium` and `firefox` on \
+             the PATH, a Japanese font known to fontconfig; then run the same command again."
         );
     }
     let install =
@@ -138,6 +139,16 @@ fn has_chromium() -> bool {
 /// The browser under test: the one that is named, or the one on the PATH.
 pub(crate) fn chromium() -> Option<PathBuf> {
     env::var_os("CHROMIUM_PATH").map(PathBuf::from).or_else(|| command::program("chromium"))
+}
+
+fn has_firefox() -> bool {
+    firefox().is_some()
+}
+
+/// The other browser under test.
+pub(crate) fn firefox() -> Option<PathBuf> {
+    let named = env::var_os("FIREFOX_PATH").map(PathBuf::from);
+    named.or_else(|| command::program("firefox-esr")).or_else(|| command::program("firefox"))
 }
 
 /// Debian's Python comes without what makes an environment.

@@ -148,7 +148,7 @@ fn scripts(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally { count: Some(settle(&run, status, counted)?), ..Tally::default() })
 }
 
-/// The product in Chromium: all of it, or only the given files.
+/// The product in Chromium, and what depends on the engine in Firefox: all of it, or only the given files.
 pub(crate) fn browser(workspace: &Workspace, only: &[&str], environment: &[(&str, String)]) -> Result<Tally> {
     let report = workspace.notes().join("playwright.json");
     files::forget(&report)?;
@@ -159,6 +159,7 @@ pub(crate) fn browser(workspace: &Workspace, only: &[&str], environment: &[(&str
     run.env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
     run.env("SYNCLINE_BIN", workspace.binary("debug", "syncline"));
     run.env("CHROMIUM_PATH", setup::chromium().context("there is no Chromium on this machine")?);
+    run.env("FIREFOX_PATH", setup::firefox().context("there is no Firefox on this machine")?);
     let status = run.status().with_context(|| format!("cannot start `{}`", command::line(&run)))?;
     let told = fs::read_to_string(&report).context("Playwright wrote no report")?;
     let count = settle(&run, status, count::playwright(&told)?)?;

@@ -132,6 +132,10 @@ fn explain(
     uri: &Uri,
     for_viewer: bool,
 ) -> Response {
+    // A page that says in its own words what is wrong.
+    if response.extensions().get::<pages::Whole>().is_some() {
+        return response;
+    }
     let error = match response.extensions_mut().remove::<Error>() {
         Some(error) => error,
         None => Error::of_status(response.status()),

@@ -22,6 +22,7 @@ const SHELF: &str = "/shelf";
 const STATE_FRAME: &str = "/state/frame";
 
 const LAYOUT: &str = "layout.html";
+const MISSING: &str = "missing.html";
 /// Where a page's own part of the head goes in the layout.
 const HEAD: &str = "<!-- head -->";
 /// Where its main part goes; in its own file, where that begins.
@@ -102,6 +103,31 @@ pub(crate) async fn page(State(context): State<Arc<Context>>, request: Request) 
     let etag = etag([&layout, &file]);
     let text = compose(path, &String::from_utf8_lossy(&layout.data), &String::from_utf8_lossy(&file.data));
     Ok(respond(LAYOUT, text.into_bytes().into(), etag, request.headers(), policy))
+}
+
+/// Marks an answer that is a page though it is no success: the door leaves it as it is.
+#[derive(Clone)]
+pub(crate) struct Whole;
+
+/// For an address that is none: a page for a person, and for a program the error that every API answers with.
+pub(crate) async fn missing(State(context): State<Arc<Context>>, headers: HeaderMap) -> Response {
+    let plain = || Error::of_status(StatusCode::NOT_FOUND).into_response();
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !accepted.contains("text/html") {
+        return plain();
+    }
+    let (Some(layout), Some(file)) = (Pages::get(LAYOUT), Pages::get(MISSING)) else { return plain() };
+    let text = compose("", &String::from_utf8_lossy(&layout.data), &String::from_utf8_lossy(&file.data));
+    let mut response = respond(
+        LAYOUT,
+        text.into_bytes().into(),
+        etag([&layout, &file]),
+        &HeaderMap::new(),
+        &context.policies.usual,
+    );
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.extensions_mut().insert(Whole);
+    response
 }
 
 /// A page in its layout, the link to itself marked. A file that is a whole page stays as it is.

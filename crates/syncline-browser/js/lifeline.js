@@ -1,0 +1,36 @@
+// Whether a tab is still there, asked of the browser itself: a closing page has no time for a word, and a crashed one none.
+//
+// A tab that holds something keeps a database open under the name of its hold; nobody can delete that database while it is
+// open. Guarantees: whenGone() settles only after the connection is closed, by its tab or by the end of it. A tab that is
+// frozen keeps its connection. Where IndexedDB fails there is no lifeline, and holds end with their leases.
+
+const NAME = "syncline-alive:";
+
+/** Settles with the function that lets go, or undefined. The name must be one that nobody used before. */
+export function keepLifeline(name) {
+  return new Promise((resolve) => {
+    try {
+      const request = indexedDB.open(NAME + name);
+      request.onerror = () => resolve(undefined);
+      // Nothing is done on `versionchange`: that is somebody who waits.
+      request.onsuccess = () =>
+        resolve(() => {
+          request.result.close();
+          indexedDB.deleteDatabase(NAME + name);
+        });
+    } catch {
+      resolve(undefined);
+    }
+  });
+}
+
+/** Only for a name whose owner said that it keeps a lifeline: where there is none, nobody seems to be there. */
+export function whenGone(name) {
+  return new Promise((resolve) => {
+    try {
+      indexedDB.deleteDatabase(NAME + name).onsuccess = () => resolve();
+    } catch {
+      // The lease ends by itself.
+    }
+  });
+}

@@ -1,0 +1,280 @@
+// Every snippet of README.md, the guides and the package's README, pasted: commands are run in the order of their document
+// against a fresh node, in a folder of their own; TOML is checked by the node, JSON parsed, JavaScript bundled with the package.
+// What cannot be pasted here is named below with its reason.
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { openDatabase } from "./support/sqlite.js";
+import { expect, test as base } from "@playwright/test";
+import { build } from "esbuild";
+import { Node } from "./support/node.js";
+
+import { startUpstreams } from "./support/upstreams.js";
+
+const ROOT = join(import.meta.dirname, "../..");
+const BINARY = process.env.SYNCLINE_BIN ?? "";
+const COMMAND_MAX_MS = 60_000;
+
+/** By the beginning of a command: why it is not run here. */
+const NOT_RUN = /** @type {[RegExp, string][]} */ ([
+  [/^cargo /, "builds and tests everything, this test included"],
+  [/^(install|systemctl|journalctl) /, "changes the machine's own services"],
+  [/^npm install \.\/dist\//, "needs what `cargo xtask dist` makes"],
+  [/^syncline serve( &)?$/, "the node is started by the test, on a port of its own"],
+  [/^syncline demo upstreams( --listen .*)?$/, "the stand-ins are started by the test, on a port of their own"],
+  [/--watch$/, "runs until it is ended"],
+  [/^(esbuild app\.js|cp node_modules\/syncline)/, "has a test of its own, below: the result has to run in a browser"],
+]);
+
+/** These go on until they are ended: they are started, and ended with their document. */
+const BACKGROUND = /^(syncline serve$|syncline demo call --every|serversync$)/;
+
+/** Commands that the text says may fail, or whose example stands for something of the reader's own. */
+const MAY_FAIL = /** @type {[RegExp, string][]} */ ([
+  [/^syncline lock release nightly --force/, "nobody holds it any more"],
+  [/^syncline outbox (show|discard) 42/, "42 stands for the number of an entry of the reader's"],
+  [/^syncline scan/, "a stand-in's library does not have every book, and the command says so by its exit code"],
+  [/syncline scan -$/, "as above"],
+  [/^curl -sN --max-time/, "ends the stream by its time limit"],
+]);
+
+/** @typedef {{ language: string, text: string, line: number }} Snippet */
+
+/** @returns {Promise<Snippet[]>} */
+async function snippets(/** @type {string} */ document) {
+  const text = await readFile(join(ROOT, document), "utf8");
+  return [...text.matchAll(/^```(\w+)\n([^]*?)^```/gm)].map(({ 1: language, 2: body, index }) => ({
+    language,
+    text: body,
+    line: text.slice(0, index).split("\n").length + 1,
+  }));
+}
+
+/** Commands of a snippet with their line; what continues on the next line is one. */
+function commands(/** @type {Snippet} */ { text, line }) {
+  /** @type {{ command: string, line: number }[]} */
+  const found = [];
+  let open = "";
+  for (const [at, each] of text.split("\n").entries()) {
+    const joined = open + each;
+    open = joined.endsWith("\\") ? `${joined.slice(0, -1)} ` : "";
+    // A comment is one behind two spaces, or a line of its own.
+    const command = joined.replace(/(^|\s{2,})#.*$/, "").trim();
+    if (open === "" && command !== "") found.push({ command, line: line + at });
+  }
+  return found;
+}
+
+const documents = ["README.md", ...(await readdir(join(ROOT, "docs"))).filter((name) => name.endsWith(".md")).sort().map((name) => `docs/${name}`), "crates/syncline-browser/js/README.md"];
+
+const test = /** @type {import("@playwright/test").TestType<import("@playwright/test").PlaywrightTestArgs & { world: any }, {}>} */ (
+  base.extend({
+    world: async ({}, use) => {
+      const folder = await mkdtemp(join(tmpdir(), "syncline-documents-"));
+      const upstreams = await startUpstreams();
+      const words = (await snippets("docs/queue.md")).find(({ language, text }) => language === "toml" && text.includes('"words"'));
+      const config = (words?.text ?? "").replaceAll("http://127.0.0.1:3001", upstreams.url);
+      const node = await Node.start({ config, environment: { ...upstreams.environment, RECORDINGS_DIR: join(folder, "front-recordings"), DATABASE_URL: `sqlite:${join(folder, "syncline.db")}` } });
+      await writeFile(join(folder, "backup.sh"), "#!/bin/sh\nexit 0\n");
+      await chmod(join(folder, "backup.sh"), 0o755);
+      await use({ folder, node, upstreams });
+      await node.remove();
+      await upstreams.remove();
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+    },
+  })
+);
+
+for (const document of documents) {
+  test(`co_10 every command of ${document} does what it says`, async ({ world: { folder, node, upstreams } }) => {
+    test.setTimeout(240_000);
+    const environment = {
+      PATH: `${dirname(BINARY)}:${process.env.PATH}`,
+      HOME: folder,
+      HOSTNAME: "here",
+      SYNCLINE_URL: node.url,
+      DATABASE_URL: `sqlite:${join(folder, "syncline.db")}`,
+      LANG: "C.UTF-8",
+    };
+    /** @type {import("node:child_process").ChildProcess[]} */
+    const running = [];
+    let exports = "";
+    try {
+      for (const snippet of (await snippets(document)).filter(({ language }) => language === "sh")) {
+        for (const { command, line } of commands(snippet)) {
+          if (NOT_RUN.some(([pattern]) => pattern.test(command))) continue;
+          const here = command
+            .replaceAll("http://127.0.0.1:3000", node.url)
+            .replaceAll("http://127.0.0.1:3001", upstreams.url)
+            .replaceAll("/tmp/", `${folder}/`)
+            .replaceAll("target/debug/", "");
+          if (here.startsWith("export ")) exports += `${here}; `;
+          else if (BACKGROUND.test(here.replace(/^(\w+=\S+ )+/, ""))) {
+            // A second node has a port of its own.
+            const child = spawn("bash", ["--norc", "-c", `${exports}exec env ${here}`], { cwd: folder, env: { ...environment, SYNCLINE_LISTEN: "127.0.0.1:0" }, stdio: "ignore" });
+            running.push(child);
+          } else {
+            const { code, output } = await run(`${exports}${here}`, folder, environment);
+            const mayFail = MAY_FAIL.some(([pattern]) => pattern.test(command)) && code !== 2 && code < 126;
+            expect(mayFail || code === 0, `${document}:${line}: ${command}\nexit code ${code}\n${output}`).toBe(true);
+            expect(output, `${document}:${line}: ${command}`).not.toMatch(/"code":"|unrecognized|panicked/);
+          }
+        }
+      }
+      if (document === "docs/serversync.md") {
+        await expect.poll(async () => (await node.ask("/api/entities/call_log")).entities.length, { timeout: 60_000 }).toBeGreaterThan(0);
+      }
+    } finally {
+      for (const child of running) {
+        child.kill("SIGKILL");
+        if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+      }
+    }
+  });
+}
+
+test("co_10 every TOML snippet is a configuration that a node takes", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "syncline-documents-"));
+  for (const document of documents) {
+    for (const { text, line } of (await snippets(document)).filter(({ language }) => language === "toml")) {
+      await writeFile(join(folder, "syncline.toml"), text);
+      const { code, output } = await run("syncline serve --check", folder, { PATH: `${dirname(BINARY)}:${process.env.PATH}`, SYNCLINE_DATA: join(folder, "data") });
+      expect(code, `${document}:${line}\n${output}`).toBe(0);
+    }
+  }
+  await rm(folder, { recursive: true, force: true });
+});
+
+test("co_10 every JavaScript snippet is whole with the package, and every JSON snippet is JSON", async () => {
+  for (const document of documents) {
+    for (const { language, text, line } of await snippets(document)) {
+      const place = `${document}:${line}`;
+      if (language === "json") JSON.parse(text);
+      if (!["js", "jsx"].includes(language)) continue;
+      const result = await build({
+        stdin: { contents: text, loader: "jsx", resolveDir: join(ROOT, "web"), sourcefile: place },
+        bundle: true,
+        write: false,
+        format: "esm",
+        logLevel: "silent",
+        alias: aliases,
+        external: ["./pkg/*", "react", "react-dom"],
+      }).catch((error) => error);
+      expect(result.errors ?? [], place).toEqual([]);
+      // A name that is not exported is only warned of.
+      expect((result.warnings ?? []).map((/** @type {any} */ warning) => warning.text), place).toEqual([]);
+    }
+  }
+});
+
+const DOORS = ["state", "lock", "autosave", "queue", "covers", "viewer"];
+const aliases = Object.fromEntries([["syncline", join(ROOT, "web/pkg/syncline.js")], ...DOORS.map((door) => [`syncline/${door}`, join(ROOT, `web/pkg/${door}.js`)])].reverse());
+
+test("ss_01 the SQL of the outbox guide leaves an entry in the box's own database", async ({ world: { folder } }) => {
+  const environment = { PATH: `${dirname(BINARY)}:${process.env.PATH}`, DATABASE_URL: `sqlite:${join(folder, "box.db")}`, RECORDINGS_DIR: join(folder, "recordings") };
+  expect((await run("syncline demo call", folder, environment)).code).toBe(0);
+  const [sql] = (await snippets("docs/serversync.md")).filter(({ language }) => language === "sql");
+  const database = await openDatabase(join(folder, "box.db"));
+  const { code, output } = await database(sql.text);
+  expect(code, output).toBe(0);
+});
+
+// The README named two files to copy, and the worker among them asked for three more.
+test("co_10 a page that is bundled with esbuild as the package's README says runs every system", async ({ page }) => {
+  const folder = await mkdtemp(join(tmpdir(), "syncline-bundled-"));
+  await mkdir(join(folder, "node_modules"));
+  await symlink(join(ROOT, "web/pkg"), join(folder, "node_modules/syncline"));
+  await writeFile(join(folder, "app.js"), APPLICATION);
+  const [bundling] = (await snippets("crates/syncline-browser/js/README.md")).filter(({ text }) => text.startsWith("esbuild "));
+  const { code, output } = await run(bundling.text, folder, { PATH: `${join(ROOT, "web/node_modules/.bin")}:${process.env.PATH}` });
+  expect(code, output).toBe(0);
+  const server = createServer((request, response) => {
+    const name = new URL(request.url ?? "/", "http://page").pathname;
+    if (name === "/api/viewer") return response.setHeader("content-type", "application/json").end('{"success":true}');
+    if (name === "/") return response.setHeader("content-type", "text/html").end(PAGE);
+    readFile(join(folder, "dist", name)).then(
+      (bytes) => response.setHeader("content-type", name.endsWith(".wasm") ? "application/wasm" : "text/javascript").end(bytes),
+      () => response.writeHead(404).end(),
+    );
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
+  await page.goto(`http://127.0.0.1:${/** @type {import("node:net").AddressInfo} */ (server.address()).port}/`);
+  const done = await page.waitForFunction(() => /** @type {any} */ (globalThis).done);
+  expect(await done.jsonValue()).toEqual({ state: true, lock: "web-lock", autosave: "", queue: "a done", covers: undefined, viewer: "string" });
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  await rm(folder, { recursive: true, force: true });
+});
+
+const PAGE = '<!doctype html><link rel="icon" href="data:,"><script type="module" src="/app.js"></script>';
+const APPLICATION = `
+import { acquireProjectLock, createQueue, openAutoSave, openCoverCache, openState, startViewer } from "syncline";
+const state = openState();
+await state.put("milk", { checked: true });
+const { lease } = await acquireProjectLock();
+const save = openAutoSave({ project: "other" });
+await save.ready;
+const queue = createQueue({ name: "kept", persist: true, run: async (key) => key + " done" });
+await queue.enqueue("a");
+const covers = await openCoverCache();
+const viewer = startViewer();
+globalThis.done = {
+  state: state.get("milk").checked, lock: lease.source, autosave: save.text, queue: await queue.result("a"),
+  covers: covers.get("4101010013"), viewer: typeof (await viewer.sessionId),
+};
+`;
+
+// The snippet opened the state while the module was loaded, which stopped the build of every application that renders on a server.
+test("st_30 the React snippet of the state guide renders on a server, and follows the state in a page", async ({ page }) => {
+  const [snippet] = (await snippets("docs/state.md")).filter(({ language }) => language === "jsx");
+  const folder = await mkdtemp(join(ROOT, "web/e2e/results-react-"));
+  const bundle = (/** @type {string} */ contents, /** @type {import("esbuild").Platform} */ platform) =>
+    build({
+      stdin: { contents: `${snippet.text}\n${contents}`, loader: "jsx", resolveDir: join(ROOT, "web") },
+      alias: aliases,
+      bundle: true,
+      format: platform === "node" ? "cjs" : "esm",
+      platform,
+      jsx: "automatic",
+      outfile: join(folder, platform === "node" ? "server.cjs" : "app.js"),
+      define: { "process.env.NODE_ENV": '"production"' },
+      logLevel: "silent",
+    });
+  try {
+    await bundle(`import { renderToString } from "react-dom/server"; console.log(renderToString(<><Milk /><Count /></>));`, "node");
+    const rendered = await run("node server.cjs", folder, { PATH: process.env.PATH });
+    expect(rendered).toEqual({ code: 0, output: '<input type="checkbox" readOnly=""/><p>0<!-- --> entries</p>\n' });
+    await bundle(`import { hydrateRoot } from "react-dom/client"; hydrateRoot(document.getElementById("root"), <><Milk /><Count /></>); globalThis.state = state;`, "browser");
+    for (const name of await readdir(join(ROOT, "web/pkg"))) if (name.endsWith(".wasm")) await copyFile(join(ROOT, "web/pkg", name), join(folder, name));
+    const server = createServer((request, response) => {
+      if (request.url === "/") return response.setHeader("content-type", "text/html").end(`<!doctype html><link rel="icon" href="data:,"><div id="root">${rendered.output.trim()}</div><script type="module" src="/app.js"></script>`);
+      readFile(join(folder, request.url ?? "")).then(
+        (bytes) => response.setHeader("content-type", request.url?.endsWith(".wasm") ? "application/wasm" : "text/javascript").end(bytes),
+        () => response.writeHead(404).end(),
+      );
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
+    await page.goto(`http://127.0.0.1:${/** @type {import("node:net").AddressInfo} */ (server.address()).port}/`);
+    await page.waitForFunction(() => "state" in globalThis);
+    await page.evaluate(() => /** @type {any} */ (globalThis).state().put("milk", { checked: true }));
+    await expect(page.getByRole("checkbox")).toBeChecked();
+    await expect(page.getByText("1 entries")).toBeVisible();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+/** @returns {Promise<{ code: number, output: string }>} */
+function run(/** @type {string} */ command, /** @type {string} */ cwd, /** @type {Record<string, string | undefined>} */ environment) {
+  return new Promise((resolve) => {
+    execFile("bash", ["--norc", "-o", "pipefail", "-c", command], { cwd, env: environment, timeout: COMMAND_MAX_MS }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : typeof error.code === "number" ? error.code : 128, output: stdout + stderr });
+    });
+  });
+}
