@@ -110,12 +110,13 @@ fn qu_23_a_queue_of_any_api_is_declared_in_a_file_and_brings_results_over_http_a
 #[test]
 fn qu_22_qu_24_queues_are_filled_watched_and_mended_on_the_command_line() {
     let upstreams = Upstreams::start(&["--pace", "words=1"]);
+    let busy = Upstreams::start(&["--pace", "words=0", "--flaky", "429=1"]);
     let file = format!(
         "jobs = []\n\
          [[queues]]\nname = \"words\"\nurl = \"{}/words/{{key}}\"\ninterval_ms = 1\n\
-         [[queues]]\nname = \"nobody\"\nurl = \"http://127.0.0.1:9/{{key}}\"\ninterval_ms = 1\nretry_delay_ms = 1\n\
+         [[queues]]\nname = \"nobody\"\nurl = \"{}/words/{{key}}\"\ninterval_ms = 1\nretry_delay_ms = 1\n\
          max_attempts = 2\nfailure_attempts = 10\n",
-        upstreams.origin
+        upstreams.origin, busy.origin
     );
     let node = Node::start(&file);
     let url = node.url();

@@ -33,9 +33,9 @@ const HISTORY_OF_JOB_AND_KIND: &str = sql::select_run!(
 const NTH_NEWEST: &str =
     "SELECT id FROM schedule_runs WHERE (job || '') = $1 ORDER BY (id + 0) DESC LIMIT 1 OFFSET $2";
 /// As [`sql::TRIM`], but of the oldest rows no more are looked at than may be removed.
-const TRIM: &str = "DELETE FROM schedule_runs WHERE id IN (SELECT id FROM (SELECT id, state, started_at \
-     FROM schedule_runs WHERE (job || '') = $1 AND (id + 0) <= greatest($2, $3) ORDER BY (id + 0) LIMIT $5) AS oldest \
-     WHERE state <> 'running' AND (id <= $2 OR (id <= $3 AND started_at < $4)))";
+const TRIM: &str = "DELETE FROM schedule_runs WHERE id IN (SELECT id FROM (SELECT id, started_at FROM schedule_runs \
+     WHERE (job || '') = $1 AND (id + 0) <= greatest($2, $3) AND state <> 'running' ORDER BY (id + 0) LIMIT $5) AS oldest \
+     WHERE id <= $2 OR (id <= $3 AND started_at < $4))";
 const TOTALS_OF_JOB: &str = "SELECT decision, reason, count, failed, abandoned, cost_micro_usd \
      FROM schedule_totals WHERE job = $1";
 
