@@ -229,7 +229,7 @@ globalThis.done = {
 `;
 
 // The snippet opened the state while the module was loaded, which stopped the build of every application that renders on a server.
-test("st_30 the React snippet of the state guide renders on a server, and follows the state in a page", async ({ page }) => {
+test("re_08 the React snippet of the state guide renders on a server, and follows the state in a page", async ({ page }) => {
   const [snippet] = (await snippets("docs/state.md")).filter(({ language }) => language === "jsx");
   const folder = await mkdtemp(join(ROOT, "web/e2e/results-react-"));
   const bundle = (/** @type {string} */ contents, /** @type {import("esbuild").Platform} */ platform) =>

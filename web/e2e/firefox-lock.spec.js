@@ -114,7 +114,7 @@ test("lk_24 a tab that is closed while it holds the project is followed at once,
 });
 
 // In a private window the function that opens files is there, and refuses. The lock failed, and AutoSave with it.
-test("lk_20 lk_30 in a private window leases and documents are rows, and one tab holds them", async ({ firefox, server }) => {
+test("lk_20 re_03 in a private window leases and documents are rows, and one tab holds them", async ({ firefox, server }) => {
   const browser = await firefox({ "browser.privatebrowsing.autostart": true });
   const [first, second] = [await openTab(browser, server.url), await openTab(browser, server.url)];
   const refused = await first.evaluate(() => /** @type {any} */ (window).attempt(() => navigator.storage.getDirectory()));
@@ -143,7 +143,7 @@ test("lk_20 lk_30 in a private window leases and documents are rows, and one tab
 });
 
 // A page that closes has no time to give its lease back. The queue stood still for two and a half minutes.
-test("bk_07 on plain http a kept queue goes on when the tab that runs it is closed, and in the same tab after a reload", async ({
+test("st_31 bk_07 on plain http a kept queue goes on when the tab that runs it is closed, and in the same tab after a reload", async ({
   firefox,
   server,
 }) => {
@@ -174,7 +174,7 @@ test("bk_07 on plain http a kept queue goes on when the tab that runs it is clos
 });
 
 // A user may forbid storage: then Firefox throws where other browsers answer.
-test("st_40 lk_40 where the user forbids storage every failure is typed", async ({ firefox, server }) => {
+test("st_32 lk_31 where the user forbids storage every failure is typed", async ({ firefox, server }) => {
   const browser = await firefox({ "network.cookie.cookieBehavior": 2 });
   for (const url of [server.url, server.lanUrl]) {
     const tab = await openTab(browser, url);

@@ -74,7 +74,7 @@ test("bk_08 a search that ends before its own answer is shown as ended", async (
   await expect(search).toContainText(/\d books?/);
 });
 
-test("qu_30 keys that are done while the queues are being read are shown as done", async ({ page, node }) => {
+test("qu_24 keys that are done while the queues are being read are shown as done", async ({ page, node }) => {
   for (const path of ["/shelf", "/"]) {
     const held = await hold(page, at("/api/queues"));
     await page.goto(path);

@@ -222,12 +222,19 @@ class Lock {
       const lifeline = { leaseId, letGo: () => (lifeline.over = true) };
       this.#lifeline?.letGo();
       this.#lifeline = lifeline;
-      const letGo = await keepLifeline(leaseId);
+      const letGo = await keepLifeline(leaseId, () => guarded(() => this.#giveUp(leaseId)));
       if (letGo === undefined) return;
       if (lifeline.over) return letGo();
       Object.assign(lifeline, { letGo, kept: true });
     }
     if (this.#lifeline?.kept) this.say({ type: "alive", leaseId });
+  }
+
+  // Others may believe this tab gone: it lets go as a page does that is hidden, and asks again.
+  #giveUp(leaseId) {
+    if (this.#held !== leaseId || this.#away) return;
+    this.hide();
+    this.show();
   }
 
   // Held no more, or held anew.

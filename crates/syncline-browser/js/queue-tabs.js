@@ -105,7 +105,7 @@ export class Tabs {
     const lease = (lengthMs) => this.#store.lease(mine, lengthMs, this.#gone);
     const other = await lease(LEASE_MS);
     if (other !== undefined) return Promise.race([this.#whenGone(other), sleep(ASK_AGAIN_MS, signal)]);
-    const letGo = await keepLifeline(mine.holder);
+    const letGo = await keepLifeline(mine.holder, () => this.stepDown());
     mine.hasLifeline = letGo !== undefined;
     await lease(LEASE_MS);
     const renewal = setInterval(async () => {
