@@ -82,7 +82,6 @@ fn tag(text: &str) -> Tag {
         after_space = quote.is_none() && byte.is_ascii_whitespace();
         match (quote, byte) {
             (Some(open), byte) if open == byte => quote = None,
-            (Some(_), _) => {}
             (None, b'"' | b'\'') => quote = Some(byte),
             (None, b'=') => {
                 tag.attributes += 1;
@@ -93,7 +92,7 @@ fn tag(text: &str) -> Tag {
                 tag.empty = at > 0 && bytes[at - 1] == b'/';
                 break;
             }
-            (None, _) => {}
+            _ => {}
         }
     }
     tag

@@ -111,8 +111,10 @@ fn fmt_queue(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
 fn fmt_api(f: &mut fmt::Formatter<'_>, api: &Api) -> fmt::Result {
     setting(f, "url", api.url.shown())?;
     setting(f, "method", api.method.as_str())?;
-    for (name, _) in &api.headers {
-        setting(f, &format!("headers.{name}"), REDACTED)?;
+    for (name, value) in &api.headers {
+        // What a body is decides how a key is written into it, and is no secret.
+        let shown = if *name == http::header::CONTENT_TYPE { value.expose() } else { REDACTED };
+        setting(f, &format!("headers.{name}"), shown)?;
     }
     if let Some((body, _)) = &api.body {
         let place = if body.contains(KEY) { KEY } else { "" };

@@ -223,7 +223,7 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
     if !work.is_step() {
         tokio::time::sleep_until(run.deadline.into()).await;
         let reason = format!("no answer within {} s", timeout.as_secs_f64());
-        return Answer::Broken { reason, retry: true, away: true };
+        return Answer::Broken { reason, retry: true, away: false };
     }
     let mut deadline = run.deadline;
     let mut next = deadline.checked_sub(timeout / 2).unwrap_or(deadline);

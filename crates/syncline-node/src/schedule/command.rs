@@ -55,13 +55,14 @@ pub(super) async fn run(
     let ended = {
         let output = async { tokio::join!(tail(stdout, &mut said), tail(stderr, &mut complained)) };
         tokio::pin!(output);
-        let ended = tokio::select! {
-            ended = group.child.wait() => ended,
+        tokio::select! {
+            ended = group.child.wait() => {
+                // A program that is left in the background has the same output; it is not waited for.
+                let _ = tokio::time::timeout(OUTPUT_TIMEOUT, &mut output).await;
+                ended
+            }
             _ = &mut output => group.child.wait().await,
-        };
-        // A program that is left in the background has the same output; it is not waited for.
-        let _ = tokio::time::timeout(OUTPUT_TIMEOUT, output).await;
-        ended
+        }
     };
     let (stdout, stderr) = (text(&said), text(&complained));
     let ended = ended

@@ -218,7 +218,11 @@ async fn qu_23_results_and_progress_are_told_as_events() {
     }
     assert_eq!(results[0], json!({ "queue": "words", "key": "a", "state": "done" }));
     assert_eq!((&last["name"], &last["counts"]["waiting"]), (&json!("words"), &json!(0)));
-    assert!(last["rate_per_sec"].as_f64().unwrap() > 0.0, "{last}");
+    assert_eq!(
+        (&last["left_ms"], &last["rate_per_sec"]),
+        (&json!(0), &json!(0.0)),
+        "nothing is left: {last}"
+    );
     world.node.stop().await;
 }
 
