@@ -98,7 +98,8 @@ mod tests {
             kv.put(&Key::new(format!("{REPORT_PREFIX}a{number}")).unwrap(), "nonsense", None).await.unwrap();
         }
         let summary = Summary { viewers: 1, visible: 1 };
-        let real = Report { seq: 7, summary, watched_for_ms: 1, visible_for_ms: 1 };
+        let real =
+            Report { seq: 7, summary, watched_for_ms: 1, visible_for_ms: 1, written_at_ms: 0, age_ms: 0 };
         let key = Key::new(format!("{REPORT_PREFIX}zebra")).unwrap();
         kv.put(&key, &serde_json::to_string(&real).unwrap(), None).await.unwrap();
         let unreadable = Rationed::default();
