@@ -56,10 +56,10 @@ fn qu_04_qu_22_failures_end_or_come_back_and_dead_keys_can_be_revived() {
         );
     }
     assert_eq!(queue.list(6, 10), [2]);
-    assert_eq!((queue.revive(2), queue.revive(1)), (true, false));
+    assert_eq!((queue.revive(2), queue.revive(1), queue.revive(1)), (true, true, false));
     assert_eq!(queue.place(2), 1);
     let status = queue.status(200_002.0);
-    assert_eq!((status[0], status[11]), (1.0, 1.0), "waits, and the whole queue is paused: {status:?}");
+    assert_eq!((status[0], status[11]), (2.0, 1.0), "both wait, and the whole queue is paused: {status:?}");
 }
 
 #[test]
