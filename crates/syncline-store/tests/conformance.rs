@@ -100,6 +100,7 @@ conformance! {
         qu_22_an_api_that_keeps_failing_is_paused_for_all_and_probed,
         qu_25_again_while_running_causes_exactly_one_more_run,
         qu_25_a_key_keeps_its_priority_through_a_retry,
+        qu_22_a_retry_that_is_due_is_not_looked_for_while_the_queue_is_paused,
         qu_26_a_pause_that_was_asked_for_holds_the_whole_queue_everywhere,
         qu_26_an_unreadable_pace_means_one_interval_and_loses_no_key,
         qu_20_calls_not_made_are_first_in_line_again_in_their_order,

@@ -160,13 +160,12 @@ pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) ->
 /// When to claim again, for one that could not take more than it did.
 fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Claimed {
     let now = clock.now();
-    let wait = if header.waiting == 0 {
-        Ok(())
-    } else {
-        pacer.ready(clock.asking(pacer)).map_err(|wait| (wait.until, wait.why))
-    };
+    let ready = pacer.ready(clock.asking(pacer)).map_err(|wait| (wait.until, wait.why));
+    let wait = if header.waiting == 0 { Ok(()) } else { ready };
     let at_once = (more && wait.is_ok() && header.waiting > 0).then_some(now);
+    // A retry that is due does not start before the pace allows a start: to look for it sooner would be to look all the time.
     let due = header.next_due.map(|due| clock.translate(due, header.now_ms));
+    let due = due.map(|due| ready.err().map_or(due, |(until, _)| due.max(until)));
     let times = [wait.err().map(|(until, _)| until), pacer.next_loss_at(), due, at_once];
     let look_at = times.into_iter().flatten().min();
     Claimed {

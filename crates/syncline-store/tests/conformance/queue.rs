@@ -256,6 +256,28 @@ pub(crate) async fn qu_22_an_api_that_keeps_failing_is_paused_for_all_and_probed
     assert_eq!(queues.status(QUEUE, &rules).await.unwrap().counts.failed, 2);
 }
 
+/// A worker looked for a retry that was due all the time, hundreds of times a second, while the queue was paused.
+pub(crate) async fn qu_22_a_retry_that_is_due_is_not_looked_for_while_the_queue_is_paused(fixture: &Fixture) {
+    let mut settings = Settings::new(1, Duration::ZERO, Duration::from_millis(1));
+    settings.breaker_threshold = 1;
+    settings.breaker.initial_delay = Duration::from_secs(30);
+    settings.breaker.jitter = 0.0;
+    let (queues, rules) = (fixture.store.queues(), Rules::from(settings));
+    enqueue(&queues, &rules, Kind::New, &["a", "b"]).await;
+    let run = claim(&queues, &rules, 1).await.runs.remove(0);
+    let before = Instant::now();
+    let broken = Answer::Broken { reason: "503".to_owned(), retry: true, away: false };
+    settle(&queues, &rules, run.call, broken).await;
+    until("its time has come", async || {
+        let status = queues.status(QUEUE, &rules).await.unwrap();
+        status.next_retry_at.is_some_and(|at| at <= Instant::now())
+    })
+    .await;
+    let paused = claim(&queues, &rules, 1).await;
+    assert_eq!((paused.runs.len(), paused.waits_for), (0, Some(Why::Paused(PauseReason::Breaker))));
+    assert!(paused.look_at.unwrap() >= before + Duration::from_secs(29), "not before the pause ends");
+}
+
 pub(crate) async fn qu_25_again_while_running_causes_exactly_one_more_run(fixture: &Fixture) {
     let (queues, rules) = (fixture.store.queues(), unpaced());
     enqueue(&queues, &rules, Kind::New, &["a"]).await;
