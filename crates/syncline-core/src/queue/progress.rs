@@ -174,7 +174,9 @@ impl Meter {
     /// Seconds for a key: what they have taken, and no less than the interval. While the first is under way it takes at least
     /// as long as it has by now.
     fn per_key(&self, interval: Duration) -> Option<f64> {
-        let measured = self.worked_s / self.ended.max(1.0);
+        // Time is told in milliseconds: what ended within one took up to one.
+        let worked_s = if self.ended > 0.0 { self.worked_s.max(0.001) } else { self.worked_s };
+        let measured = worked_s / self.ended.max(1.0);
         let seconds = measured.max(interval.as_secs_f64());
         (seconds > 0.0).then_some(seconds)
     }
@@ -284,6 +286,13 @@ mod tests {
             assert!((seconds(&progress) - 50.0).abs() < 2.0, "{progress:?}");
             assert_eq!(progress.done, minutes * 600);
         }
+    }
+
+    #[test]
+    fn qu_24_what_ends_within_a_tick_of_the_clock_has_a_rate_too() {
+        let mut meter = Meter::new(at(0), Counts::default());
+        let progress = after(&mut meter, 0, (3, 0, 0), 1);
+        assert!(progress.rate_per_s > 0.0 && seconds(&progress) > 0.0, "{progress:?}");
     }
 
     #[test]
