@@ -92,7 +92,7 @@ test("qu_24 keys that are done while the queues are being read are shown as done
   }
 });
 
-test("ss_40 a call and a change that come while they are being read stay", async ({ page, node }) => {
+test("ss_09 a call and a change that come while they are being read stay", async ({ page, node }) => {
   const calls = await hold(page, at("/api/entities/call_log"));
   const outbox = await hold(page, at("/api/outbox"));
   await page.goto("/calls");

@@ -57,7 +57,7 @@ test.describe("an address that is none", () => {
 test.describe("a node that asks for a token", () => {
   test.use({ nodeOptions: { environment: { SYNCLINE_TOKEN: "a-token-that-is-long-enough" } }, expectedErrors: /401/ });
 
-  test("ac_20 a session can be ended", async ({ page }) => {
+  test("cn_04 a session can be ended", async ({ page }) => {
     await page.goto("/");
     await page.locator("#token").fill("a-token-that-is-long-enough");
     await page.getByRole("button", { name: "Open" }).click();

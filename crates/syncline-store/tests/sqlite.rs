@@ -183,7 +183,13 @@ async fn ss_31_a_number_is_never_given_twice_whoever_deletes_and_whatever_the_ta
             }
             outbox.mark_processed(&given, None).await.unwrap();
             match round % 2 {
-                0 => assert_eq!(outbox.cleanup(Duration::ZERO, 10).await.unwrap(), 3),
+                // As soon as the clock has moved on.
+                0 => {
+                    let mut gone = 0;
+                    while gone < 3 {
+                        gone += outbox.cleanup(Duration::ZERO, 10).await.unwrap();
+                    }
+                }
                 _ => drop(sqlx::query("DELETE FROM sync_outbox").execute(&mut application).await.unwrap()),
             }
         }
