@@ -157,8 +157,8 @@ impl Locks {
     }
 
     /// Locks that are held, by name.
-    pub async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Holding>, Error> {
-        self.counted(self.store.list(prefix, limit).await)
+    pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error> {
+        self.counted(self.store.list(prefix, after, limit).await)
     }
 
     /// Forgets names that nobody uses any more.

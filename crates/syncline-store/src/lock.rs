@@ -102,7 +102,7 @@ pub trait Locks: Send + Sync {
     async fn look(&self, name: &Name) -> Result<Option<Holding>, Error>;
 
     /// The first `limit` locks that are held and whose names start with `prefix`, by name.
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Holding>, Error>;
+    async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error>;
 
     /// Hears of releases of `name` from this moment on, so that one between asking and waiting is not missed.
     fn watch(&self, name: &Name) -> Watch;
@@ -140,16 +140,24 @@ pub(crate) fn check_holder(holder: &str) -> Result<(), Error> {
 }
 
 /// The first name that could match, the first that cannot any more, and the number of rows.
-pub(crate) fn check_list(prefix: &str, limit: usize) -> Result<(String, String, i64), Error> {
-    if prefix.len() > NAME_MAX_BYTES || prefix.chars().any(char::is_control) {
-        let reason = format!("may have {NAME_MAX_BYTES} bytes and no control characters");
-        return Err(Error::invalid("prefix", reason));
+pub(crate) fn check_list(
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(String, String, i64), Error> {
+    for (what, text) in [("prefix", prefix), ("after", after.unwrap_or_default())] {
+        if text.len() > NAME_MAX_BYTES || text.chars().any(char::is_control) {
+            let reason = format!("may have {NAME_MAX_BYTES} bytes and no control characters");
+            return Err(Error::invalid(what, reason));
+        }
     }
     if limit > LIST_MAX {
         return Err(Error::invalid("limit", format!("is {limit}; at most {LIST_MAX} are allowed")));
     }
     let range = crate::kv::Range::of_prefix(prefix, limit)?;
-    Ok((range.from, range.to, range.limit))
+    // No name has a control character: whatever is greater than `after` is not less than this.
+    let from = after.filter(|after| *after >= prefix).map_or(range.from, |after| format!("{after}\u{1}"));
+    Ok((from, range.to, range.limit))
 }
 
 pub(crate) fn check_sweep(limit: usize) -> Result<i64, Error> {

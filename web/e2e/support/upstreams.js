@@ -34,6 +34,6 @@ export async function startUpstreams(/** @type {string[]} */ ...options) {
 
 /** ISBNs of books that they know. */
 export async function inventedIsbns(/** @type {number} */ count) {
-  const { stdout } = await promisify(execFile)(BINARY, ["demo", "isbns", String(count)]);
+  const { stdout } = await promisify(execFile)(BINARY, ["demo", "isbns", "--unknown", String(count)]);
   return stdout.trim().split("\n");
 }

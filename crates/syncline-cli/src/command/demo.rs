@@ -40,8 +40,11 @@ enum Action {
     Upstreams(Behaviour),
     /// Take calls that nobody made, as an application with an outbox would.
     Call(call::Call),
-    /// Print ISBNs of invented books.
+    /// Print ISBNs of invented books that the invented library has.
     Isbns {
+        /// Books that it does not have among them, about one in twenty.
+        #[arg(long)]
+        unknown: bool,
         /// How many.
         #[arg(default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         count: u32,
@@ -90,9 +93,11 @@ impl Demo {
         match self.action {
             Action::Upstreams(behaviour) => upstreams(&behaviour).await,
             Action::Call(call) => call.run().await,
-            Action::Isbns { count, seed } => {
+            Action::Isbns { count, seed, unknown } => {
                 let catalogue = Catalogue::new(seed, Shares::default());
-                (0..count).try_for_each(|n| output::line(catalogue.isbn(n)))
+                let isbns = (0..).map(|n| catalogue.isbn(n));
+                let wanted = isbns.filter(|isbn| unknown || catalogue.entry(*isbn).in_library);
+                wanted.take(count as usize).try_for_each(output::line)
             }
         }
     }

@@ -6,6 +6,7 @@ mod show;
 use clap::{Subcommand, ValueEnum};
 use reqwest::Method;
 use serde_json::json;
+use syncline_store::queue::KEY_MAX_BYTES;
 
 use crate::answer::number;
 use crate::client::Target;
@@ -168,7 +169,7 @@ impl Queue {
                 show::show(&target, &name, state, &listing).await
             }
             Action::Add { name, keys, kind, wait, target } => {
-                add::add(&target, &name, &keys.some("key")?, kind, wait).await
+                add::add(&target, &name, &keys.some_checked("key", check_key)?, kind, wait).await
             }
             Action::Results { name, keys, wait, target } => {
                 add::results(&target, &name, &keys.some("key")?, wait).await
@@ -228,6 +229,17 @@ async fn retry(target: &Target, name: &str, keys: &[String], state: Option<Given
         1 => output::line("1 key is back in line"),
         count => output::line(format_args!("{count} keys are back in line")),
     }
+}
+
+/// What a queue would refuse, so that a list with one such key is not added by half.
+fn check_key(key: &str) -> Result<(), String> {
+    if key.len() > KEY_MAX_BYTES {
+        return Err(format!("a key has {KEY_MAX_BYTES} bytes at most, this one {}", key.len()));
+    }
+    if key.chars().any(char::is_control) {
+        return Err("a key has no control characters".to_owned());
+    }
+    Ok(())
 }
 
 async fn remove(target: &Target, name: &str, keys: &[String]) -> anyhow::Result<()> {

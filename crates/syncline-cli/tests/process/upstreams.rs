@@ -125,6 +125,8 @@ fn bk_04_a_behaviour_that_cannot_be_is_wrong_use() {
         let arguments = [&["demo", "upstreams"][..], &flags].concat();
         assert_eq!(run(folder.path(), &arguments, &[]).status.code(), Some(2), "{flags:?}");
     }
-    let isbns = run(folder.path(), &["demo", "isbns", "3"], &[]);
+    let isbns = run(folder.path(), &["demo", "isbns", "--unknown", "3"], &[]);
     assert_eq!(String::from_utf8(isbns.stdout).unwrap(), "9784990000011\n9784993861183\n9784997722350\n");
+    let known = run(folder.path(), &["demo", "isbns", "40"], &[]);
+    assert_eq!(String::from_utf8(known.stdout).unwrap().lines().count(), 40);
 }

@@ -116,7 +116,9 @@ pub(crate) async fn list(
             sessions.into_iter().map(|(id, ttl_left)| heartbeat(&id, ttl_left)).collect()
         }
         None if wanted.prefix.starts_with(LOCK_PREFIX) => {
-            context.locks.list(&wanted.prefix, limit).await?.into_iter().map(Stored::from).collect()
+            let held = context.locks.list(&wanted.prefix, wanted.after.as_deref(), limit).await?;
+            more = held.len() == limit;
+            held.into_iter().map(Stored::from).collect()
         }
         None => {
             let asked = Asked { prefix: &wanted.prefix, after: wanted.after.as_deref(), limit, values };
@@ -151,7 +153,7 @@ pub(crate) async fn read(
             id.and_then(|id| Some(heartbeat(&id, context.viewer.ttl_left(&id)?)))
         }
         None if key.as_str().starts_with(LOCK_PREFIX) => {
-            let held = context.locks.list(key.as_str(), 1).await?;
+            let held = context.locks.list(key.as_str(), None, 1).await?;
             held.into_iter().find(|held| held.name == key.as_str()).map(Stored::from)
         }
         None => context.stored(context.kv.get(&key).await)?.map(Stored::from),

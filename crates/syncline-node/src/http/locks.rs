@@ -106,6 +106,8 @@ pub(crate) struct Lock {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LockList {
     locks: Vec<Lock>,
+    /// What to ask for with `after` to go on; `null` at the end.
+    next: Option<String>,
 }
 
 /// Lists the locks that are held, by name.
@@ -116,8 +118,10 @@ pub(crate) async fn list(
     Query(range): Query<Range>,
 ) -> Result<axum::Json<LockList>, Error> {
     let limit = range.limit(LIST_MAX)?;
-    let held = context.locks.list(&range.prefix, limit).await?;
-    Ok(axum::Json(LockList { locks: held.into_iter().map(Lock::from).collect() }))
+    let held = context.locks.list(&range.prefix, range.after.as_deref(), limit).await?;
+    // A page that is not full is the last one.
+    let next = held.last().filter(|_| held.len() == limit).map(|last| last.name.clone());
+    Ok(axum::Json(LockList { locks: held.into_iter().map(Lock::from).collect(), next }))
 }
 
 /// Acquires a lock, waiting for it if asked to. 409 `held` says who has it.

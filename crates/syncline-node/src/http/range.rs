@@ -16,6 +16,8 @@ pub(crate) struct Range {
     /// Those that begin with this; all if absent.
     #[serde(default)]
     pub(crate) prefix: String,
+    /// The `next` of the page before.
+    pub(crate) after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,

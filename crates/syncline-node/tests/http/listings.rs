@@ -23,7 +23,7 @@ struct Listing {
     expected: usize,
 }
 
-const LISTINGS: [Listing; 7] = [
+const LISTINGS: [Listing; 9] = [
     Listing { path: "/api/kv?prefix=large:", items: "entries", id: "key", expected: 40 },
     Listing { path: "/api/kv?prefix=many:", items: "entries", id: "key", expected: 1_100 },
     Listing { path: "/api/kv?prefix=many:&values=false", items: "entries", id: "key", expected: 1_100 },
@@ -31,6 +31,8 @@ const LISTINGS: [Listing; 7] = [
     Listing { path: "/api/entities/routing_rule?", items: "entities", id: "entityId", expected: 24 },
     Listing { path: "/api/recordings?", items: "recordings", id: "callLogId", expected: 160 },
     Listing { path: "/api/outbox/entries?state=pending", items: "entries", id: "id", expected: 24 },
+    Listing { path: "/api/locks?prefix=many:", items: "locks", id: "name", expected: 1_010 },
+    Listing { path: "/api/queues/words/keys?state=waiting", items: "keys", id: "key", expected: 1_100 },
 ];
 
 async fn fill(world: &World) {
@@ -43,6 +45,14 @@ async fn fill(world: &World) {
     for n in 0..1_100 {
         kv.put(&Key::new(format!("many:{n}")).unwrap(), "1", None).await.unwrap();
     }
+    for n in 0..1_010 {
+        let name = format!("/api/locks/many:{n}/acquire");
+        assert_eq!(world.json("POST", &name, "{\"holder\":\"somebody\"}").await.status, 200);
+    }
+    let keys: Vec<String> = (0..1_100).map(|n| format!("{n:04}{}", "\"".repeat(1_000))).collect();
+    let added =
+        world.json("POST", "/api/queues/words", &json!({ "kind": "new", "keys": keys }).to_string()).await;
+    assert_eq!(added.status, 202, "{added:?}");
     let stamp = Stamp::ZERO.after(Timestamp::from_ms(1_700_000_000_000));
     for n in 0..1_010 {
         let stored = Stored { value: Text::read("{}").unwrap(), stamp: Some(stamp), version: 1 };
@@ -67,7 +77,9 @@ async fn fill(world: &World) {
 #[tokio::test]
 async fn vw_03_every_listing_is_bounded_in_bytes_and_leads_through_everything_once() {
     let folder = tempfile::tempdir().unwrap();
-    let world = World::new(&format!("[recordings]\ndir = {:?}\n", folder.path().join("r").display())).await;
+    let words = "[[queues]]\nname = \"words\"\nurl = \"http://127.0.0.1:1/{key}\"\n";
+    let recordings = format!("[recordings]\ndir = {:?}\n", folder.path().join("r").display());
+    let world = World::new(&format!("{words}{recordings}")).await;
     fill(&world).await;
     for Listing { path, items, id, expected } in LISTINGS {
         for limit in ["&limit=17", "&limit=1000"] {

@@ -53,6 +53,31 @@ async fn qu_23_a_declared_api_is_called_once_for_each_key_and_its_answers_are_th
     world.node.stop().await;
 }
 
+/// Results beyond a number that stood nowhere were dropped without a word.
+#[tokio::test(flavor = "multi_thread")]
+async fn qu_23_as_many_results_are_kept_as_the_queue_says_and_the_rest_is_counted() {
+    let api = Api::start(|_, _| Said::new(200, "{}")).await;
+    let (world, _folder) = world(&api, "interval_ms = 1\nresults_max = 3").await;
+    let keys = ["a", "b", "c", "d", "e"];
+    world.enqueue("words", "new", &keys).await;
+    let queue = until("all to end", async || {
+        let queue = world.queue("words").await;
+        (queue["done_total"] == 5).then_some(queue)
+    })
+    .await;
+    assert_eq!(queue["counts"]["done"], 3, "{queue}");
+    let listed = world.get("/api/queues/words/keys?state=done").await;
+    let kept: Vec<&str> =
+        listed["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
+    assert_eq!(kept, ["e", "d", "c"], "the newest");
+    until("the others to be counted", async || {
+        let metrics = world.text("/metrics").await;
+        metrics.contains("syncline_queue_results_dropped_total{queue=\"words\"} 2").then_some(())
+    })
+    .await;
+    world.node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_04_a_429_comes_back_and_other_failures_end_with_a_reason() {
     let api = Api::start(|path, before| match path {

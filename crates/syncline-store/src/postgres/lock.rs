@@ -245,8 +245,8 @@ impl Locks for PostgresLocks {
         Ok(row.map(holding))
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Holding>, Error> {
-        let (from, to, limit) = lock::check_list(prefix, limit)?;
+    async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error> {
+        let (from, to, limit) = lock::check_list(prefix, after, limit)?;
         let mut session = self.engine.statement().await?;
         let rows: Vec<Row> = session.all(self.engine.query(LIST).bind(from).bind(to).bind(limit)).await?;
         session.commit().await?;

@@ -275,8 +275,8 @@ impl Locks for SqliteLocks {
         Ok(row.map(holding))
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<Holding>, Error> {
-        let (from, to, limit) = lock::check_list(prefix, limit)?;
+    async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error> {
+        let (from, to, limit) = lock::check_list(prefix, after, limit)?;
         let list = sqlx::query_as(LIST).bind(from).bind(to).bind(self.engine.clock().now_ms()).bind(limit);
         let rows: Vec<Row> = self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
         Ok(rows.into_iter().map(holding).collect())

@@ -205,8 +205,8 @@ pub(crate) async fn lk_23_what_breaks_a_bound_is_refused(fixture: &Fixture) {
         let refused = locks.acquire(request).await.unwrap_err();
         assert!(matches!(refused, Error::Invalid { field: "holder", .. }), "{refused}");
     }
-    assert!(locks.list("", LIST_MAX + 1).await.is_err());
-    assert!(locks.list(&"p".repeat(129), 1).await.is_err());
+    assert!(locks.list("", None, LIST_MAX + 1).await.is_err());
+    assert!(locks.list(&"p".repeat(129), None, 1).await.is_err());
     assert!(locks.sweep(SWEEP_MAX + 1).await.is_err());
     assert_eq!(fixture.rows("locks").await, 0);
 }

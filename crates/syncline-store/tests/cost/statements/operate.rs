@@ -107,7 +107,7 @@ async fn lock(store: &Store, round: usize) {
     locks.release(&name, lease).await.unwrap().unwrap();
     locks.acquire(request).await.unwrap();
     locks.force_release(&name).await.unwrap();
-    locks.list("own:", 5).await.unwrap();
+    locks.list("own:", None, 5).await.unwrap();
     locks.sweep(5).await.unwrap();
 }
 
