@@ -84,6 +84,12 @@ impl Device {
         }
     }
 
+    /// Somebody clears the storage; the browser closes it, and every context hears of that.
+    pub(crate) fn clear(&mut self) {
+        self.storage.clear();
+        (0..self.contexts.len()).for_each(|context| self.hand(context, Input::Refresh));
+    }
+
     pub(crate) fn wall(&self) -> u64 {
         (NOON + self.now).saturating_add_signed(self.off)
     }

@@ -30,9 +30,11 @@ struct Tally {
     deaths: u64,
     jumps: u64,
     reloads: u64,
+    clearings: u64,
 }
 
-fn storm(seed: u64) -> Tally {
+/// `clears`: a device's storage is cleared now and then, under its open contexts.
+fn storm(seed: u64, clears: bool) -> Tally {
     let mut dice = Dice::new(seed);
     let mut node = Node::new("first");
     let mut tally = Tally::default();
@@ -50,6 +52,12 @@ fn storm(seed: u64) -> Tally {
         for step in 0..dice.pick(20..=120) {
             let at = dice.pick(0..=devices.len() as u64 - 1) as usize;
             let context = dice.pick(0..=devices[at].contexts.len() as u64 - 1) as usize;
+            if clears && dice.chance(0.03) {
+                devices[at].calm();
+                devices[at].clear();
+                tally.clearings += 1;
+                continue;
+            }
             match dice.pick(0..=19) {
                 0..=4 => {
                     let number = phase * 1_000 + step;
@@ -188,12 +196,12 @@ fn judge(
 /// What is listed was heard of before its value, and was taken for sent.
 #[test]
 fn st_23_a_schedule_that_once_ended_out_of_step() {
-    storm(12_730);
+    storm(12_730, false);
 }
 
 #[test]
 fn st_23_devices_that_come_and_go_end_in_step() {
-    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, storm);
+    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, false));
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
     let (acts, lost, deaths) = (sum(|tally| tally.acts), sum(|tally| tally.lost), sum(|tally| tally.deaths));
     let (jumps, reloads) = (sum(|tally| tally.jumps), sum(|tally| tally.reloads));
@@ -203,4 +211,14 @@ fn st_23_devices_that_come_and_go_end_in_step() {
         tallies.len(),
         sum(|tally| tally.calls)
     );
+}
+
+/// A device whose storage was cleared showed nothing from then on, and said that it was in step.
+#[test]
+fn st_33_devices_whose_storage_is_cleared_end_in_step_and_lose_nothing() {
+    let name = "st_33_devices_whose_storage_is_cleared_end_in_step_and_lose_nothing";
+    let tallies = check(name, SEEDS, |seed| storm(seed, true));
+    let clearings = tallies.iter().map(|tally| tally.clearings).sum::<u64>();
+    assert!(tallies.len() == 1 || clearings > 10, "{clearings}");
+    println!("{} schedules, {clearings} storages cleared", tallies.len());
 }
