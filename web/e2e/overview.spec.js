@@ -1,29 +1,38 @@
 // What pages tell an operator when something is wrong, far back, or not there at all.
 
 import { send } from "./support/calls.js";
+import { Node } from "./support/node.js";
 import { expect, open, test } from "./support/test.js";
+import { startThrottlingApi } from "./support/throttling.js";
 
-const NOBODY = `[[queues]]\nname = "nobody"\nurl = "http://127.0.0.1:9/{key}"\ninterval_ms = 10\nretry_delay_ms = 10\nmax_attempts = 2\n`;
+/** A node with a queue whose keys die. */
+const throttled = /** @type {typeof test} */ (
+  test.extend({
+    node: async (/** @type {any} */ {}, /** @type {any} */ use) => {
+      const throttling = await startThrottlingApi();
+      const node = await Node.start({ config: throttling.config });
+      await use(node);
+      await node.remove();
+      await throttling.close();
+    },
+  })
+);
 
-test.describe("with a queue whose API is not there", () => {
-  test.use({ nodeOptions: { config: NOBODY } });
-
-  // The front page said "Ready" and "at rest", and that two of the systems were not there yet.
-  test("vw_30 the overview lists what was given up, with the way to it, and says how every system is", async ({ page, node }) => {
-    await node.ask("/api/queues/nobody", { kind: "new", keys: ["a", "b"] });
-    await node.ask("/api/locks/nightly/acquire", { holder: "box-7", ttl_ms: 60_000 });
-    const told = () => node.ask("/api/queues").then(({ queues }) => queues.find((/** @type {any} */ each) => each.name === "nobody").counts);
-    await expect.poll(async () => (await told()).dead + (await told()).failed, { timeout: 60_000 }).toBeGreaterThan(0);
-    await open(page, "/");
-    await expect(page.getByText("Not in this version yet")).toHaveCount(0);
-    await expect(page.locator("#lock-note")).toHaveText("1 lock held on this node");
-    await expect(page.locator("#outbox-note")).toHaveText("Nothing waits");
-    const trouble = page.locator("#attention").getByRole("link", { name: /^Queue nobody: \d+ (dead|failed)/ });
-    await expect(trouble).toBeVisible();
-    await expect(page).toHaveTitle(/^\(\d\) Overview · \S+ · Syncline$/);
-    await trouble.click();
-    await expect(page.getByRole("heading", { name: "Other queues" })).toBeInViewport();
-  });
+// The front page said "Ready" and "at rest", and that two of the systems were not there yet.
+throttled("cn_02 the overview lists what was given up, with the way to it, and says how every system is", async ({ page, node }) => {
+  await node.ask("/api/queues/throttled", { kind: "new", keys: ["a", "b"] });
+  await node.ask("/api/locks/nightly/acquire", { holder: "box-7", ttl_ms: 60_000 });
+  const told = () => node.ask("/api/queues").then(({ queues }) => queues.find((/** @type {any} */ each) => each.name === "throttled").counts);
+  await expect.poll(async () => (await told()).dead + (await told()).failed, { timeout: 60_000 }).toBeGreaterThan(0);
+  await open(page, "/");
+  await expect(page.getByText("Not in this version yet")).toHaveCount(0);
+  await expect(page.locator("#lock-note")).toHaveText("1 lock held on this node");
+  await expect(page.locator("#outbox-note")).toHaveText("Nothing waits");
+  const trouble = page.locator("#attention").getByRole("link", { name: /^Queue throttled: \d+ (dead|failed)/ });
+  await expect(trouble).toBeVisible();
+  await expect(page).toHaveTitle(/^\(\d\) Overview · \S+ · Syncline$/);
+  await trouble.click();
+  await expect(page.getByRole("heading", { name: "Other queues" })).toBeInViewport();
 });
 
 // "No call has these words", of a call that was there.
@@ -44,7 +53,7 @@ test("ss_09 a call that is further back is looked for on request, and nothing fa
 test.describe("an address that is none", () => {
   test.use({ expectedErrors: /404/ });
 
-  test("co_11 is a page for a person and an error for a program", async ({ page, node }) => {
+  test("cn_04 is a page for a person and an error for a program", async ({ page, node }) => {
     const response = await page.goto("/nowhere");
     expect(response?.status()).toBe(404);
     await expect(page.getByRole("heading", { name: "Nothing here" })).toBeVisible();

@@ -3,6 +3,7 @@
 import { AxeBuilder } from "@axe-core/playwright";
 import { Node } from "./support/node.js";
 import { expect, open, test as base } from "./support/test.js";
+import { startThrottlingApi } from "./support/throttling.js";
 import { inventedIsbns, startUpstreams } from "./support/upstreams.js";
 
 /** @typedef {Awaited<ReturnType<typeof startUpstreams>>} Upstreams */
@@ -11,12 +12,13 @@ const test = /** @type {typeof base} */ (
   base.extend({
     node: async (/** @type {any} */ { nodeOptions }, /** @type {any} */ use) => {
       const upstreams = await startUpstreams("--share", "library=1");
-      const config = `[[queues]]\nname = "words"\nurl = "${upstreams.url}/words/{key}"\ninterval_ms = 10\n
-        [[queues]]\nname = "nobody"\nurl = "http://127.0.0.1:9/{key}"\ninterval_ms = 10\nretry_delay_ms = 10\nmax_attempts = 2\n`;
+      const throttling = await startThrottlingApi();
+      const config = `[[queues]]\nname = "words"\nurl = "${upstreams.url}/words/{key}"\ninterval_ms = 10\n${throttling.config}`;
       const node = await Node.start({ config, ...nodeOptions, environment: upstreams.environment });
       await use(node);
       await node.remove();
       await upstreams.remove();
+      await throttling.close();
     },
   })
 );
@@ -91,12 +93,12 @@ test("qu_23 qu_22 keys are added to a queue of any API, and its dead list is ret
   await expect(queue("words")).toContainText("2 added");
   await expect(queue("words").locator(".counts div", { hasText: "done" })).toHaveText("done2");
 
-  await queue("nobody").getByLabel("Keys").fill("lost");
-  await queue("nobody").getByRole("button", { name: "Add" }).click();
-  await queue("nobody").getByText("Dead keys").click({ timeout: 30_000 });
-  await expect(queue("nobody").locator(".refused li")).toContainText("lost");
-  await queue("nobody").getByRole("button", { name: "Retry all" }).click();
-  await expect(queue("nobody")).toContainText("1 key tried once more.");
+  await queue("throttled").getByLabel("Keys").fill("lost");
+  await queue("throttled").getByRole("button", { name: "Add" }).click();
+  await queue("throttled").getByText("Dead keys").click({ timeout: 30_000 });
+  await expect(queue("throttled").locator(".refused li")).toContainText("lost");
+  await queue("throttled").getByRole("button", { name: "Retry all" }).click();
+  await expect(queue("throttled")).toContainText("1 key tried once more.");
 });
 
 test("bk_08 the camera reads the barcode of a book, once, and no other goods", async ({ page }) => {
