@@ -15,7 +15,7 @@ test("vw_10 opening the gallery shows 1 viewer on the dashboard, closing it 0, b
   const gallery = await context.newPage();
   await open(gallery, "/gallery");
   await expect(figure(page)).toHaveText("1 viewer");
-  await expect(page).toHaveTitle("1 viewer · Syncline");
+  await expect(page).toHaveTitle(/^Overview · \S+ · Syncline$/);
   await expect(page.locator("#viewers-since")).toContainText("watched since");
 
   await gallery.close();
