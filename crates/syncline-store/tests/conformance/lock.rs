@@ -145,10 +145,14 @@ pub(crate) async fn lk_23_locks_are_listed_looked_at_and_ended_by_force(fixture:
     for text in ["b:2", "b:10", "a", "c"] {
         take(&*locks, &name(text), Ttl::DEFAULT).await;
     }
-    let listed = async |prefix: &str, limit| {
-        let listed = other.list(prefix, limit).await.unwrap();
+    let after = async |prefix: &str, after: Option<&str>, limit| {
+        let listed = other.list(prefix, after, limit).await.unwrap();
         listed.into_iter().map(|holding| holding.name).collect::<Vec<_>>()
     };
+    let listed = async |prefix: &str, limit| after(prefix, None, limit).await;
+    assert_eq!(after("", Some("b:10"), 10).await, ["b:2", "c"]);
+    assert_eq!(after("b:", Some("a"), 10).await, ["b:10", "b:2"]);
+    assert_eq!(after("b:", Some("b:2"), 10).await, [""; 0]);
     assert_eq!(listed("", 10).await, ["a", "b:10", "b:2", "c"]);
     assert_eq!(listed("b:", 10).await, ["b:10", "b:2"]);
     assert_eq!(listed("", 2).await, ["a", "b:10"]);
