@@ -51,7 +51,7 @@ async fn lk_23_a_lock_is_acquired_shown_renewed_and_released() {
     );
     assert!(lock["ageMs"].is_u64() && lock["expiresInMs"].is_u64());
     assert!(!listed.text().contains(lease["leaseId"].as_str().unwrap()));
-    assert_eq!(world.get("/api/locks?prefix=x").await.value(), json!({ "locks": [] }));
+    assert_eq!(world.get("/api/locks?prefix=x").await.value(), json!({ "locks": [], "next": null }));
 
     let renew = json!({ "leaseId": lease["leaseId"], "ttl_ms": 60_000 }).to_string();
     let renewed = world.json("POST", &format!("{PROJECT}/renew"), &renew).await.value();
@@ -207,7 +207,7 @@ async fn lk_23_what_makes_no_sense_is_refused_with_a_reason() {
         world.json("POST", path, &body.to_string()).await.refused(400, code);
     }
     world.get("/api/locks?limit=0").await.refused(400, "invalid-limit");
-    assert_eq!(world.get("/api/locks").await.value(), json!({ "locks": [] }));
+    assert_eq!(world.get("/api/locks").await.value(), json!({ "locks": [], "next": null }));
 }
 
 #[tokio::test]

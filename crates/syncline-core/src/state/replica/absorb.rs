@@ -165,8 +165,12 @@ impl Replica {
         self.report(Report::Cleared);
         self.read_all();
         if self.is_bridged() {
-            let ids: Set = self.index.ids().map(str::to_owned).collect();
+            // Removals and the last reset too: what was not sent of them was marked there.
+            let ids: Set = self.index.entries().map(|(id, _)| id.clone()).collect();
             ids.iter().for_each(|id| self.mark(id));
+            if self.index.floor() > Stamp::ZERO {
+                self.mark("");
+            }
         }
     }
 

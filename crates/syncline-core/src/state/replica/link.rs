@@ -397,7 +397,11 @@ impl Replica {
     /// everything again.
     pub(super) fn relink(&mut self, jumped: bool) {
         self.link.restart();
-        if jumped && self.link.kept.number > 0 {
+        if !jumped {
+            // Storage says how far it came, if it is still there: what is remembered would hide that it was cleared.
+            (self.link.cursor, self.link.kept) = (Cursor::default(), Cursor::default());
+            self.link.cursor_due = false;
+        } else if self.link.kept.number > 0 {
             // And what was added since cannot be told from what was there before.
             (self.link.kept.number, self.link.kept.since) = (0, Stamp::ZERO);
             self.link.cursor = self.link.kept.clone();
