@@ -103,6 +103,9 @@ fn node(workspace: &Workspace, options: &Options, upstreams: Option<&str>) -> Pr
     let mut node = syncline(workspace, options);
     node.arg("serve").current_dir(&workspace.root);
     node.env("SYNCLINE_LISTEN", options.listen.to_string()).env("SYNCLINE_DATA", data(workspace, options));
+    if !options.bare && env::var_os("SYNCLINE_APPS").is_none() {
+        node.env("SYNCLINE_APPS", APPS);
+    }
     if env::var_os("SYNCLINE_LOG_FORMAT").is_none() {
         // Behind our pipe the node sees no terminal and would log for machines.
         node.env("SYNCLINE_LOG_FORMAT", "human");

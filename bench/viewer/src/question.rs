@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -46,7 +47,7 @@ pub(crate) async fn measure() -> Result<Value> {
         for room in &mut rooms {
             let roster_ns = room.ask_roster();
             room.roster_ns.push(roster_ns);
-            let node_ns = ask_node(&room.node.context().viewer).await?;
+            let node_ns = ask_node(&viewers(&room.node)).await?;
             room.node_ns.push(node_ns);
         }
     }
@@ -57,6 +58,11 @@ pub(crate) async fn measure() -> Result<Value> {
     Ok(value)
 }
 
+/// Who is watching, as the node knows it.
+fn viewers(node: &Running) -> Arc<Viewers> {
+    node.context().find().expect("the system is on")
+}
+
 impl Room {
     async fn fill(sessions: u32) -> Result<Room> {
         let folder = tempfile::tempdir()?;
@@ -65,13 +71,15 @@ impl Room {
             data: Some(folder.path().display().to_string()),
             ..Flags::default()
         };
-        let mut config = Config::load(&flags, &|_| None)?;
-        config.viewer.new_sessions_per_minute = 100_000_000;
+        let file = folder.path().join("syncline.toml");
+        std::fs::write(&file, "[viewer]\nnew_sessions_per_minute = 100000000\n")?;
+        let flags = Flags { config: Some(file), ..flags };
+        let config = Config::load(&flags, &|_| None, syncline_node::systems())?;
         let node = Node::start(config).await?;
         let mut roster = Roster::new(sessions as usize, std::hash::RandomState::new());
         for number in 0..sessions {
             let id = SessionId::from_random(u128::from(number).to_be_bytes());
-            node.context().viewer.beat(&id, true, IpAddr::V4(Ipv4Addr::LOCALHOST)).await?;
+            viewers(&node).beat(&id, true, IpAddr::V4(Ipv4Addr::LOCALHOST)).await?;
             ensure!(matches!(
                 roster.beat(Timestamp::from_ms(1), &id, true),
                 Beat::Accepted { new: true, .. }

@@ -39,7 +39,8 @@ pub(crate) async fn run(kind: Kind) -> Result<()> {
     if kind == Kind::Bare {
         return bare().await;
     }
-    let config = Config::load(&config::Flags::default(), &|name| std::env::var(name).ok())?;
+    let config =
+        Config::load(&config::Flags::default(), &|name| std::env::var(name).ok(), syncline_node::systems())?;
     let redis = if kind == Kind::Redis { Some(Redis::start().await?) } else { None };
     let routes = match &redis {
         None => Router::new().route("/api/viewer", post(async || accepted())),

@@ -6,6 +6,7 @@
 //! - `answer`: what a node said, in words
 //! - `listener`: what a node tells, for as long as it takes
 //! - `input`: keys from the command line, a file or standard input
+//! - `parts`: which parts a node can have
 //! - `pending`: what is waited for
 //! - `progress`: how far it is, on a terminal
 //! - `output`: what goes to the screen, and with which colours
@@ -22,6 +23,7 @@ mod command;
 mod input;
 mod listener;
 mod output;
+mod parts;
 mod pending;
 mod progress;
 mod signal;

@@ -15,7 +15,6 @@
 //! - [`Answer`] and [`Settings::judge`]: what follows from a call's end
 //! - [`Paced`]: all of it together, driven by `poll`
 //! - [`Progress`]: how far it is and how long it will take
-//! - [`presets`]: the bookshelf's six queues
 //!
 //! Invariants: a key is in exactly one [`Place`]; a key runs at most once at a time; no call starts less than the
 //! interval after the last start or end that anybody saw, nor during a pause, nor beyond the concurrency.
@@ -30,7 +29,6 @@ mod order;
 mod pace;
 mod paced;
 mod pacer;
-pub mod presets;
 mod progress;
 mod random;
 mod record;

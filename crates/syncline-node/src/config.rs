@@ -3,27 +3,17 @@
 //! [`Config::load`] either answers with settings that all make sense or with every problem at once, each with its place
 //! ([`Problem`]). It opens nothing but the file itself: whether a port is free or a database answers shows at start.
 
-mod entities;
-mod jobs;
 mod print;
 mod problem;
-mod queues;
 mod reader;
-mod recordings;
 pub(crate) mod settings;
-mod shelf;
-mod template;
 
-pub use entities::Entity;
-pub use jobs::{Call, Input, Job, Run};
+pub use print::setting;
 pub use problem::{Error, Place, Problem};
-pub(crate) use queues::FAILURE_ATTEMPTS;
-pub use queues::{Api, Queue, Statuses};
-pub use recordings::{Recordings, S3};
-pub use settings::{Limits, Log, LogFormat, Viewer};
-pub use shelf::Shelf;
-pub use template::{Escape, Template, URL_MAX_BYTES};
+pub use reader::{Found, Section};
+pub use settings::{Limits, Log, LogFormat, base_url, checked, folder, origin};
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -32,8 +22,9 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
+use crate::part::{Kind, Part, Parts};
 use crate::secret::{Secret, redact_url};
-use reader::{Report, Section};
+use reader::Report;
 
 /// The file that is read when no other is named and it exists.
 pub const DEFAULT_FILE: &str = "syncline.toml";
@@ -60,18 +51,10 @@ pub struct Config {
     pub log: Log,
     /// Bounds on connections, streams and waiting.
     pub limits: Limits,
-    /// Who may count as a viewer, and how many.
-    pub viewer: Viewer,
-    /// What runs on a schedule.
-    pub jobs: Vec<Job>,
-    /// Queues of APIs, and paces of the bookshelf's own queues.
-    pub queues: Vec<Queue>,
-    /// The bookshelf.
-    pub shelf: Shelf,
-    /// Kinds of entities that are taken from elsewhere.
-    pub entities: Vec<Entity>,
-    /// Recordings of calls.
-    pub recordings: Recordings,
+    /// Take a caller's address from the last entry of `X-Forwarded-For`. Only behind a proxy that sets it.
+    pub trust_forwarded_for: bool,
+    /// The parts, each with its own settings, and which of them are on.
+    pub parts: Parts,
     /// Where the settings that have several sources came from.
     sources: BTreeMap<&'static str, Place>,
     /// The file, if everybody may read the secrets in it.
@@ -93,6 +76,10 @@ pub struct Flags {
     pub token_file: Option<PathBuf>,
     /// `--public-base-url`
     pub public_base_url: Option<String>,
+    /// `--systems`
+    pub systems: Option<String>,
+    /// `--apps`
+    pub apps: Option<String>,
     /// `--log-level`
     pub log_level: Option<String>,
     /// `--log-format`
@@ -100,8 +87,13 @@ pub struct Flags {
 }
 
 impl Config {
-    /// Reads all layers. `environment` answers for one variable at a time, so that tests need not change their own.
-    pub fn load(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, Error> {
+    /// Reads all layers, for the node and for each of `parts`. `environment` answers for one variable at a time, so that
+    /// tests need not change their own.
+    pub fn load(
+        flags: &Flags,
+        environment: &dyn Fn(&str) -> Option<String>,
+        parts: Vec<Box<dyn Part>>,
+    ) -> Result<Config, Error> {
         let named = flags.config.clone().or_else(|| environment("SYNCLINE_CONFIG").map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| usual_file(environment));
         let text = match read_bounded(&path) {
@@ -121,7 +113,9 @@ impl Config {
         let mut config = {
             let document = report.parse();
             let root = Section::root(&report, document.as_ref());
-            Layers { flags, token, environment, root, report: &report, sources: BTreeMap::new() }.read()
+            let (sources, told) = (BTreeMap::new(), Vec::new());
+            let data = PathBuf::new();
+            Settings { flags, token, environment, root, report: &report, sources, data, told }.read(parts)
         };
         let problems = report.into_problems();
         if !problems.is_empty() {
@@ -154,22 +148,7 @@ impl Config {
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = crate::secret::url_secrets(self.database_url.expose());
         secrets.extend(self.token.iter().map(|token| token.expose().to_owned()));
-        for job in &self.jobs {
-            if let Run::Http(call) = &job.run {
-                secrets.extend(crate::secret::url_secrets(call.url.as_str()));
-                secrets.extend(call.headers.iter().map(|(_, value)| value.expose().to_owned()));
-            }
-        }
-        for api in self.queues.iter().filter_map(|queue| queue.api.as_ref()) {
-            secrets.extend(crate::secret::url_secrets(api.url.as_str()));
-            // What every call of its kind says is no secret, and hiding it would hide half the log.
-            let headers = api.headers.iter().filter(|(name, _)| *name != http::header::CONTENT_TYPE);
-            secrets.extend(headers.map(|(_, value)| value.expose().to_owned()));
-        }
-        secrets.extend(self.shelf.rakuten_application_id.iter().map(|id| id.expose().to_owned()));
-        if let Some(s3) = &self.recordings.s3 {
-            secrets.extend([&s3.access_key_id, &s3.secret_access_key].map(|key| key.expose().to_owned()));
-        }
+        secrets.extend(self.parts.all().flat_map(Part::secrets));
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         secrets
@@ -201,19 +180,67 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// The three places a setting may come from, and the questions asked of them.
-struct Layers<'a> {
+/// Told by a part: callers' addresses are in `X-Forwarded-For`.
+pub(crate) struct TrustForwardedFor;
+
+/// The three places a setting may come from, and the questions asked of them. Problems go to a report; a setting that has
+/// one reads as its default, which is never used.
+pub struct Settings<'a> {
     flags: &'a Flags,
     token: Option<String>,
     environment: &'a dyn Fn(&str) -> Option<String>,
     root: Section<'a>,
     report: &'a Report,
     sources: BTreeMap<&'static str, Place>,
+    data: PathBuf,
+    told: Vec<Box<dyn Any>>,
 }
 
-impl Layers<'_> {
-    /// Problems go to the report; a setting that has one reads as its default here, which is never used.
-    fn read(mut self) -> Config {
+impl<'a> Settings<'a> {
+    /// The folder for everything that is kept.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The table `[key]` of the file; an absent one reads as empty.
+    pub fn section(&self, key: &'static str) -> Section<'a> {
+        self.root.section(key)
+    }
+
+    /// The tables `[[key]]` of the file: `None` if there is no such key, so that `key = []` can mean "none at all".
+    pub fn sections(&self, key: &'static str) -> Option<Vec<Section<'a>>> {
+        self.root.sections(key)
+    }
+
+    /// A text that the environment may set as `variable` and the file as `key` of `section`. `path` is its full name.
+    pub fn value<T>(
+        &mut self,
+        section: &Section<'_>,
+        (key, path): (&'static str, &'static str),
+        variable: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let file = section.text(key).map(|found| (section.place(&found), found.value.to_owned()));
+        self.choose(path, ("", None), variable, file, parse)
+    }
+
+    /// Notes a problem with the setting `path`, at the place it came from.
+    pub fn wrong(&self, path: &'static str, what: impl Into<String>) {
+        let place = self.sources.get(path).cloned().unwrap_or(Place::Default);
+        self.report.push(Problem { place, key: path.to_owned(), what: what.into(), hint: None });
+    }
+
+    /// Tells parts that are configured later: an app declares what a system then reads.
+    pub fn tell<T: 'static>(&mut self, fact: T) {
+        self.told.push(Box::new(fact));
+    }
+
+    /// What parts that were configured before have told.
+    pub fn told<T: 'static>(&self) -> impl Iterator<Item = &T> {
+        self.told.iter().filter_map(|fact| fact.downcast_ref::<T>())
+    }
+
+    fn read(mut self, mut parts: Vec<Box<dyn Part>>) -> Config {
         let flags = self.flags;
         let listen = self
             .setting("listen", ("--listen", flags.listen.as_deref()), "SYNCLINE_LISTEN", settings::listen)
@@ -221,6 +248,7 @@ impl Layers<'_> {
         let data = self
             .setting("data", ("--data", flags.data.as_deref()), "SYNCLINE_DATA", settings::folder)
             .unwrap_or_else(|| PathBuf::from("./data"));
+        self.data.clone_from(&data);
         let database_flag = ("--database-url", flags.database_url.as_deref());
         let database_url = self
             .setting("database_url", database_flag, "DATABASE_URL", settings::database_url)
@@ -233,16 +261,17 @@ impl Layers<'_> {
             self.setting("public_base_url", base_flag, "PUBLIC_BASE_URL", settings::base_url);
         let allowed_hosts = self.root.texts("allowed_hosts").unwrap_or_default();
         let allowed_hosts = settings::checked(&self.root, &allowed_hosts, settings::host);
+        let trust_forwarded_for = self.root.boolean("trust_forwarded_for").unwrap_or(false);
         let log = self.log();
         let limits = Limits::read(&self.root.section("limits"));
-        let viewer = Viewer::read(&self.root.section("viewer"));
-        let jobs = jobs::read(&self.root);
-        let queues = queues::read(&self.root);
-        let entities = entities::read(&self.root);
-        let shelf = shelf::read(&mut self);
-        let recordings = recordings::read(&mut self, &data);
+        let on = self.chosen(&parts);
+        for kind in [Kind::App, Kind::System] {
+            for part in parts.iter_mut().filter(|part| part.kind() == kind) {
+                part.configure(&mut self);
+            }
+        }
         self.root.finish();
-        let sources = self.sources;
+        let trust_forwarded_for = trust_forwarded_for || self.told::<TrustForwardedFor>().next().is_some();
         Config {
             listen,
             data,
@@ -252,15 +281,52 @@ impl Layers<'_> {
             allowed_hosts,
             log,
             limits,
-            viewer,
-            jobs,
-            queues,
-            shelf,
-            entities,
-            recordings,
-            sources,
+            trust_forwarded_for,
+            parts: Parts::new(parts, |part| on.contains(&part.name())),
+            sources: self.sources,
             exposed_file: None,
         }
+    }
+
+    /// The names of the parts that are on: all systems and no app, unless somebody says otherwise.
+    fn chosen(&mut self, parts: &[Box<dyn Part>]) -> Vec<&'static str> {
+        let flags = self.flags;
+        let systems = ("--systems", flags.systems.as_deref());
+        let apps = ("--apps", flags.apps.as_deref());
+        let mut on = self.list("systems", systems, "SYNCLINE_SYSTEMS", &of_kind(parts, Kind::System), true);
+        on.extend(self.list("apps", apps, "SYNCLINE_APPS", &of_kind(parts, Kind::App), false));
+        for part in parts.iter().filter(|part| on.contains(&part.name())) {
+            for needed in part.needs().iter().filter(|needed| !on.contains(needed)) {
+                let list = if part.kind() == Kind::App { "apps" } else { "systems" };
+                self.wrong(list, format!("{} needs {needed}, which is not on", part.name()));
+            }
+        }
+        on
+    }
+
+    /// A choice among `known` names, with commas between where it is no list of the file.
+    fn list(
+        &mut self,
+        key: &'static str,
+        flag: (&'static str, Option<&str>),
+        variable: &'static str,
+        known: &[&'static str],
+        all: bool,
+    ) -> Vec<&'static str> {
+        let file = self.root.texts(key).map(|found| {
+            let place = found.first().map_or(Place::Default, |first| self.root.place(first));
+            (place, found.iter().map(|name| name.value).collect::<Vec<_>>().join(","))
+        });
+        let parse = |text: &str| {
+            let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+            let names = names.map(|name| {
+                let found = known.iter().copied().find(|known| *known == name);
+                found.ok_or_else(|| unknown_part(key, name, known))
+            });
+            names.collect::<Result<Vec<_>, _>>()
+        };
+        let chosen = self.choose(key, flag, variable, file, parse);
+        chosen.unwrap_or_else(|| if all { known.to_vec() } else { Vec::new() })
     }
 
     fn log(&mut self) -> Log {
@@ -319,6 +385,21 @@ impl Layers<'_> {
             }
         }
     }
+}
+
+fn of_kind(parts: &[Box<dyn Part>], kind: Kind) -> Vec<&'static str> {
+    parts.iter().filter(|part| part.kind() == kind).map(|part| part.name()).collect()
+}
+
+fn unknown_part(list: &str, name: &str, known: &[&'static str]) -> String {
+    let hint = problem::closest(name, known.iter().copied());
+    let hint = hint.map_or(String::new(), |meant| format!("; did you mean {meant:?}?"));
+    let what = if known.is_empty() {
+        format!("this program has no {list}")
+    } else {
+        format!("expected some of {}", known.join(", "))
+    };
+    format!("{what}, found {name:?}{hint}")
 }
 
 #[cfg(test)]

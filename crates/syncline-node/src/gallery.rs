@@ -4,6 +4,8 @@
 //! up. A picture is two keys: its file, and a note about it under a name that sorts the newest first. The file is
 //! written before the note, so that a note never points nowhere.
 
+mod http;
+mod part;
 mod picture;
 
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use syncline_core::schedule::Bucket;
 use syncline_store::Error;
 use syncline_store::kv::Kv;
 
+pub use part::GalleryPart;
 pub use picture::{Scene, paint};
 
 /// How long a picture is kept.

@@ -1,36 +1,42 @@
-//! What runs on a server: HTTP in front, workers behind, configuration around.
+//! What runs on a server: a frame of door, bus, store and configuration, and the parts that plug into it.
+//!
+//! The frame, which knows no part by name:
 //!
 //! - [`config`]: what the node is told, from flags, environment and `syncline.toml`
+//! - [`part`]: the seam through which systems, apps and anybody's own part plug in
 //! - [`node`]: the parts put together, started and stopped ([`Node::start`], [`Context`])
 //! - [`server`]: the accept loop; no connection sits for ever
 //! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
-//! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
-//! - [`schedule`]: jobs that run while somebody watches
-//! - [`lock`]: leases, with a line for those who wait
-//! - [`gallery`]: the pictures that the built-in job makes
-//! - [`demo`]: stand-ins for the book APIs, to try and to test
-//! - [`entity`]: what came from elsewhere, and settings that go there
-//! - [`recording`]: recordings of calls, received, kept and played
-//! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
-//! - [`shelf`]: the bookshelf: six queues, from a scanned ISBN to a book with its cover
-//! - [`outbox`]: carries what was committed here to its front end (`serversync`)
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
+//!
+//! The systems, each a part ([`systems`] lists them):
+//!
+//! - [`kv`]: keys with a time to live
+//! - [`state`]: entities that devices share, by space
+//! - [`lock`]: leases, with a line for those who wait
+//! - [`queue`]: keyed work at the pace an API allows, a worker for each queue
+//! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
+//! - [`schedule`]: jobs that run while somebody watches, a part of `viewer`
+//! - [`inbox`]: what came from elsewhere, and settings that go there
+//! - [`outbox`]: carries what was committed here to its front end (`serversync`)
 //!
 //! Rules are `syncline-core`'s, durable truth is `syncline-store`'s.
 
 pub mod config;
 pub mod demo;
-pub mod entity;
 pub mod events;
 pub mod gallery;
 pub mod http;
+pub mod inbox;
+pub mod kv;
 pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod node;
 pub mod outbox;
+pub mod part;
 pub mod queue;
 pub mod recording;
 pub mod schedule;
@@ -41,9 +47,22 @@ pub mod state;
 pub mod viewer;
 
 mod address;
+mod address_rate;
 mod clock;
 mod outbound;
 mod rationed;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};
+
+/// The systems of the platform, in the order in which they are built: a system may use those before it.
+pub fn systems() -> Vec<Box<dyn part::Part>> {
+    vec![
+        Box::new(kv::KvPart),
+        Box::new(lock::LockPart),
+        Box::new(state::StatePart),
+        Box::new(queue::QueuePart::default()),
+        Box::new(viewer::ViewerPart::default()),
+        Box::new(inbox::OutboxPart::default()),
+    ]
+}

@@ -7,8 +7,12 @@
 //!
 //! Between nodes there is no line: the first of each compete.
 
+mod http;
 mod line;
 mod meters;
+mod part;
+
+pub use part::LockPart;
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,32 +17,22 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::clock;
 use crate::config::Config;
-use crate::entity::Entities;
 use crate::events::Bus;
-use crate::gallery::Gallery;
 use crate::http::auth::Auth;
 use crate::http::guard::Guard;
-use crate::http::metrics::Routes;
-use crate::http::{self, Readiness, Streams};
-use crate::lock::Locks;
+use crate::http::{self, Console, Endpoints, Readiness, Streams};
 use crate::metrics::Registry;
-use crate::queue::{self, Queues};
+use crate::part::{BuildError, Built, Services, Setup, Topic};
 use crate::rationed::Rationed;
-use crate::recording::{self, Recordings};
-use crate::schedule::{Scheduler, Surroundings};
 use crate::server;
-use crate::shelf::{self, Shelf};
-use crate::state::States;
-use crate::viewer::Viewers;
 
 /// How often recorded durations are sorted into classes.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
 /// How often expired keys are swept, and how many at most. Reading never depends on it.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-const SWEEP_LIMIT: usize = 1_000;
+pub(crate) const SWEEP_LIMIT: usize = 1_000;
 
 /// How often it is tried whether the store takes writes, while somebody wants to know.
 const READINESS_EVERY: Duration = Duration::from_secs(5);
@@ -58,13 +48,13 @@ pub enum StartError {
         /// What the system said.
         cause: io::Error,
     },
-    /// The recordings folder cannot be used.
-    #[error("cannot use the recordings folder {}: {cause}", path.display())]
-    Recordings {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        cause: recording::Error,
+    /// A part cannot be put together.
+    #[error("cannot start {part}: {cause}")]
+    Part {
+        /// Its name.
+        part: &'static str,
+        /// What it said.
+        cause: BuildError,
     },
     /// The address is taken, or not ours.
     #[error("cannot listen on {address}: {cause}")]
@@ -114,7 +104,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The parts of a node, as handlers and workers see them.
+/// A node as handlers and workers see it: the frame, and the services that its parts offer.
 pub struct Context {
     /// What it was told.
     pub config: Config,
@@ -124,30 +114,14 @@ pub struct Context {
     pub store: Store,
     /// The store's kv.
     pub kv: Arc<dyn Kv>,
-    /// Who is watching.
-    pub viewer: Arc<Viewers>,
-    /// Who may do what alone.
-    pub locks: Locks,
-    /// What devices agree on.
-    pub states: Arc<States>,
-    /// What runs when.
-    pub scheduler: Scheduler,
-    /// What the built-in job painted.
-    pub gallery: Gallery,
-    /// Keyed work at a pace.
-    pub queues: Queues,
-    /// The bookshelf, if this node has one.
-    pub shelf: Option<Shelf>,
-    /// What came from elsewhere.
-    pub entities: Entities,
-    /// Recordings of calls.
-    pub recordings: Recordings,
     /// What happens.
     pub events: Bus,
     /// What is counted.
     pub registry: Registry,
     /// Cancelled when the node is to stop.
     pub stop: CancellationToken,
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) console: Console,
     pub(crate) auth: Auth,
     pub(crate) guard: Guard,
     pub(crate) streams: Streams,
@@ -156,38 +130,38 @@ pub struct Context {
     pub(crate) answers: Arc<Semaphore>,
     /// Requests that a limit refused.
     pub(crate) limited: Rationed,
-    pub(crate) routes: Routes,
+    pub(crate) endpoints: Endpoints,
     pub(crate) openapi: Bytes,
-    pub(crate) policies: http::Policies,
+    services: Services,
+    /// What the parts asked to be called for.
+    built: Mutex<Built>,
     kv_errors: Counter,
 }
 
 impl Context {
     /// Puts the parts together for a node that listens on `address`. Starts nothing.
-    pub fn new(config: Config, store: Store, address: SocketAddr) -> Arc<Context> {
+    pub async fn new(config: Config, store: Store, address: SocketAddr) -> Result<Arc<Context>, StartError> {
         let registry = Registry::new();
         let (events, node) = (Bus::new(), NodeId::random());
         let kv = store.kv();
-        let clock = Arc::new(clock::now);
-        let viewer =
-            Viewers::new(&config.viewer, node.clone(), Arc::clone(&kv), events.clone(), clock, &registry);
-        let viewer = Arc::new(viewer);
-        let locks = Locks::new(store.locks(), events.clone(), &registry);
-        let states = Arc::new(States::new(store.states(), events.clone(), &registry));
-        let gallery = Gallery::new(Arc::clone(&kv));
-        let around = Surroundings {
-            node: node.to_string(),
-            viewers: Arc::clone(&viewer),
-            store: store.schedule(),
-            kv: Arc::clone(&kv),
-            gallery: gallery.clone(),
-            events: events.clone(),
-            metrics: registry.clone(),
+        let mut setup = Setup {
+            config: &config,
+            node: &node,
+            store: &store,
+            kv: &kv,
+            events: &events,
+            registry: &registry,
+            built: Built::default(),
         };
-        let (queues, shelf) = queues(&config, &store, &events, &registry);
+        for part in config.parts.on() {
+            let built = part.build(&mut setup).await;
+            built.map_err(|cause| StartError::Part { part: part.name(), cause })?;
+        }
+        let mut built = setup.built;
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
-        let (openapi, routes) = http::description(&registry);
-        Arc::new(Context {
+        let console = Console::new(&config.parts, std::mem::take(&mut built.pages));
+        let (openapi, endpoints) = http::description(&config.parts, &console, &registry);
+        Ok(Arc::new(Context {
             auth: Auth::new(config.token.as_ref(), https, Arc::clone(&kv), &registry),
             readiness: Readiness::default(),
             answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
@@ -195,50 +169,50 @@ impl Context {
             guard: Guard::new(&config, address),
             streams: Streams::new(config.limits.event_streams, &registry),
             kv_errors: registry.store_errors("kv"),
-            policies: http::Policies::new(&config.shelf.cover_origins()),
-            scheduler: Scheduler::new(&config.jobs, &around),
-            recordings: Recordings::new(&config.recordings, &registry),
-            entities: Entities::new(&config.entities, &store, &events, &registry),
-            viewer,
-            locks,
-            states,
-            gallery,
-            queues,
-            shelf,
+            topics: std::mem::take(&mut built.topics),
+            services: std::mem::take(&mut built.services),
+            built: Mutex::new(built),
             stop: CancellationToken::new(),
+            console,
             config,
             node,
             store,
             kv,
             events,
             registry,
-            routes,
+            endpoints,
             openapi,
-        })
+        }))
+    }
+
+    /// A service that a part offers, if the part is on.
+    pub fn find<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
+        self.services.find()
+    }
+
+    /// Starts the workers of all parts. They end when `halt` is cancelled.
+    pub fn start(&self, halt: &CancellationToken, workers: &TaskTracker) {
+        let starts = std::mem::take(&mut self.built().starts);
+        starts.into_iter().for_each(|start| start(halt, workers));
+    }
+
+    /// Brings the gauges of all parts up to date.
+    pub(crate) fn measure(&self) {
+        self.built().scrapes.iter().for_each(|measure| measure());
+    }
+
+    fn built(&self) -> std::sync::MutexGuard<'_, Built> {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Passes on what the kv answered, and counts when that is the store's own failure.
-    pub(crate) fn stored<T>(&self, answer: Result<T, syncline_store::Error>) -> Result<T, http::Error> {
+    pub fn stored<T>(&self, answer: Result<T, syncline_store::Error>) -> Result<T, http::Error> {
         answer.map_err(http::Error::from).inspect_err(|error| {
             if error.status().is_server_error() {
                 self.kv_errors.increment(1);
             }
         })
     }
-}
-
-/// The queues of a node, and the shelf on top of them.
-fn queues(config: &Config, store: &Store, events: &Bus, registry: &Registry) -> (Queues, Option<Shelf>) {
-    let mut specs: Vec<_> = config.queues.iter().filter_map(queue::declared).collect();
-    if config.shelf.enabled {
-        specs.extend(shelf::specs(&config.shelf, &config.queues));
-    }
-    let queues = Queues::new(store.queues(), specs, events, registry);
-    let shelf = config
-        .shelf
-        .enabled
-        .then(|| Shelf::new(&config.shelf, store.shelf(), queues.clone(), events.clone()));
-    (queues, shelf)
 }
 
 /// Starts nodes.
@@ -262,24 +236,11 @@ impl Node {
         let listener = server::listen(address).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         let store = Store::open(config.database_url.expose()).await?;
-        let context = Context::new(config, store, address);
-        context.entities.prepare().await?;
-        let recordings = context.recordings.prepare().await;
-        let path = context.config.recordings.dir.clone();
-        recordings.map_err(|cause| StartError::Recordings { path, cause })?;
+        let context = Context::new(config, store, address).await?;
         let workers = TaskTracker::new();
         // Requests in flight still need the workers, so these are stopped after the server.
         let halt = CancellationToken::new();
-        let viewer = Arc::clone(&context.viewer);
-        let viewer_halt = halt.clone();
-        workers.spawn(async move { viewer.run(viewer_halt).await });
-        let (states, states_halt) = (Arc::clone(&context.states), halt.clone());
-        workers.spawn(async move { states.run(states_halt).await });
-        context.scheduler.start(&halt, &workers);
-        context.entities.start(&halt, &workers);
-        let works = context.shelf.as_ref().map(Shelf::works).unwrap_or_default();
-        context.queues.start(works, &context.config.queues, &halt, &workers);
-        context.shelf.iter().for_each(|shelf| shelf.start(&halt, &workers));
+        context.start(&halt, &workers);
         workers.spawn(keep_house(Arc::clone(&context), halt.clone()));
         workers.close();
         let app = app(&context);
@@ -330,6 +291,7 @@ impl Running {
 
 /// Small chores that nothing depends on.
 async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
+    let sweeps = std::mem::take(&mut context.built().sweeps);
     let mut tidy = tokio::time::interval(TIDY_EVERY);
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     let mut readiness = tokio::time::interval(READINESS_EVERY);
@@ -341,16 +303,12 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
             _ = sweep.tick() => {
                 if let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
                     context.kv_errors.increment(1);
-                    tracing::warn!(%error, "expired keys could not be swept");
+                    tracing::warn!(%error, "expired keys could not be deleted");
                 }
-                if let Err(error) = context.locks.sweep(SWEEP_LIMIT).await {
-                    tracing::warn!(%error, "names of locks could not be forgotten");
-                }
-                if let Err(error) = context.entities.sweep().await {
-                    tracing::warn!(%error, "numbers of old entries could not be forgotten");
-                }
-                if let Err(error) = context.states.forget(SWEEP_LIMIT).await {
-                    tracing::warn!(%error, "removals in shared state could not be forgotten");
+                for (what, sweep) in sweeps.iter() {
+                    if let Err(error) = sweep().await {
+                        tracing::warn!(error, "{what} could not be deleted");
+                    }
                 }
             }
         }

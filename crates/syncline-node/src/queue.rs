@@ -2,7 +2,7 @@
 //!
 //! [`Queues`] is what everybody else sees: keys go in, results come out, whichever node does the work. Behind it are the
 //! workers, one for each queue, and what they do for a key is a `Work`: a call to an API declared in the
-//! configuration, or a step of the bookshelf.
+//! configuration, or what a part brings.
 //!
 //! - `queue/line.rs`: one queue of this node, and its status for people
 //! - `queue/worker.rs`: claim, work, settle, renew, wake up
@@ -14,11 +14,15 @@
 
 mod api;
 mod board;
+pub(crate) mod config;
+mod http;
 mod line;
 mod meters;
+mod part;
+mod template;
 mod worker;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,36 +32,41 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config;
 use crate::events::Bus;
 use crate::metrics::Registry;
 
-pub(crate) use api::ApiWork;
+use api::ApiWork;
+use config::FAILURE_ATTEMPTS;
+pub use config::{Api, PartQueue, Queue, Statuses};
 use line::Line;
 pub use line::StatusView;
 pub(crate) use meters::CallMeters;
+pub use part::QueuePart;
+pub use template::{Escape, Template, URL_MAX_BYTES};
 
 /// Who waits for a result looks again after this long even if nobody said that anything changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What a queue is.
-pub(crate) struct Spec {
-    pub(crate) name: String,
-    pub(crate) settings: Settings,
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Its pace.
+    pub settings: Settings,
     /// Results kept.
-    pub(crate) results_max: u32,
+    pub results_max: u32,
     /// Where its calls go, as it may be shown.
-    pub(crate) url: Option<String>,
+    pub url: Option<String>,
     /// Makes a key of a text, or says why it is none.
-    pub(crate) check: Check,
+    pub check: Check,
 }
 
 /// What a text must be to be a key.
-pub(crate) type Check = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+pub type Check = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
 /// What is done for a key.
 #[async_trait]
-pub(crate) trait Work: Send + Sync {
+pub trait Work: Send + Sync {
     /// Does it. A result is JSON.
     async fn run(&self, task: &Task) -> Answer<String>;
 
@@ -69,13 +78,14 @@ pub(crate) trait Work: Send + Sync {
 
     /// Attempts at a key whose calls fail for another reason than 429 and may do better.
     fn failure_attempts(&self) -> u32 {
-        if self.is_step() { u32::MAX } else { config::FAILURE_ATTEMPTS }
+        if self.is_step() { u32::MAX } else { FAILURE_ATTEMPTS }
     }
 }
 
 /// A key to work on.
-pub(crate) struct Task {
-    pub(crate) key: String,
+pub struct Task {
+    /// The key.
+    pub key: String,
     pub(crate) calls: CallMeters,
 }
 
@@ -105,51 +115,73 @@ pub enum Error {
 
 /// The queues of a node. Clones are the same.
 #[derive(Clone)]
-pub struct Queues {
-    lines: Arc<Vec<Arc<Line>>>,
+pub struct Queues(Arc<Inner>);
+
+struct Inner {
+    lines: RwLock<Vec<Arc<Line>>>,
+    /// What is to be done for each queue once the node starts.
+    works: Mutex<Vec<(Arc<Line>, Arc<dyn Work>)>>,
+    /// Paces that the file sets for queues of parts.
+    paces: Vec<(String, Settings)>,
     store: Arc<dyn store::Queues>,
+    events: Bus,
+    registry: Registry,
 }
 
 impl Queues {
-    /// Queues as specified. Nothing is worked on before [`Queues::start`].
+    /// The queues that are declared in the configuration. Nothing is worked on before [`Queues::start`].
     pub(crate) fn new(
         store: Arc<dyn store::Queues>,
-        specs: Vec<Spec>,
+        declared: &[Queue],
         events: &Bus,
         registry: &Registry,
     ) -> Queues {
-        let line = |spec| Arc::new(Line::new(spec, Arc::clone(&store), events.clone(), registry));
-        Queues { lines: Arc::new(specs.into_iter().map(line).collect()), store }
-    }
-
-    /// Starts a worker for each of `works`, and a board for each queue. They end when `stop` is cancelled.
-    pub(crate) fn start(
-        &self,
-        works: Vec<(&'static str, Arc<dyn Work>)>,
-        declared: &[config::Queue],
-        stop: &CancellationToken,
-        tracker: &TaskTracker,
-    ) {
+        let of_parts = declared.iter().filter(|queue| queue.api.is_none());
+        let paces = of_parts.map(|queue| (queue.name.clone(), queue.settings)).collect();
+        let queues = Queues(Arc::new(Inner {
+            lines: RwLock::default(),
+            works: Mutex::default(),
+            paces,
+            store,
+            events: events.clone(),
+            registry: registry.clone(),
+        }));
         let client = crate::outbound::client();
-        let apis = declared.iter().filter_map(|queue| {
-            let work: Arc<dyn Work> = Arc::new(ApiWork::new(queue.api.clone()?, client.clone()));
-            Some((queue.name.as_str(), work))
-        });
-        for (name, work) in works.into_iter().chain(apis) {
-            match self.line(name) {
-                Ok(line) => drop(tracker.spawn(worker::live(Arc::clone(line), work, stop.clone()))),
-                Err(error) => tracing::error!(%error, "a queue has work and no name"),
+        for queue in declared {
+            if let Some(api) = &queue.api {
+                queues.add(spec(queue, api), Arc::new(ApiWork::new(api.clone(), client.clone())));
             }
         }
-        for line in self.lines.iter() {
-            tracker.spawn(board::keep(Arc::clone(line), stop.clone()));
+        queues
+    }
+
+    /// Adds a queue of a part, with what is to be done for each of its keys. Its pace is the file's where that has one.
+    pub fn declare(&self, mut spec: Spec, pace: impl Fn(Settings) -> Settings, work: Arc<dyn Work>) {
+        let set = self.0.paces.iter().find(|(name, _)| *name == spec.name).map(|(_, settings)| *settings);
+        spec.settings = pace(set.unwrap_or(spec.settings));
+        self.add(spec, work);
+    }
+
+    fn add(&self, spec: Spec, work: Arc<dyn Work>) {
+        let Inner { store, events, registry, .. } = &*self.0;
+        let line = Arc::new(Line::new(spec, Arc::clone(store), events.clone(), registry));
+        self.0.lines.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&line));
+        self.0.works.lock().unwrap_or_else(PoisonError::into_inner).push((line, work));
+    }
+
+    /// Starts a worker and a board for each queue. They end when `stop` is cancelled.
+    pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
+        let works = std::mem::take(&mut *self.0.works.lock().unwrap_or_else(PoisonError::into_inner));
+        for (line, work) in works {
+            tracker.spawn(board::keep(Arc::clone(&line), stop.clone()));
+            tracker.spawn(worker::live(line, work, stop.clone()));
         }
     }
 
     /// How each queue is.
     pub async fn status(&self) -> Result<Vec<StatusView>, Error> {
-        let views = self.lines.iter().map(|line| line.view());
-        Ok(futures::future::try_join_all(views).await?)
+        let lines = self.0.lines.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(futures::future::try_join_all(lines.iter().map(|line| line.view())).await?)
     }
 
     /// How one queue is.
@@ -164,13 +196,13 @@ impl Queues {
             return Ok(Enqueued::default());
         }
         let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.store.enqueue(name, &line.rules, kind, &checked).await?)
+        Ok(self.0.store.enqueue(name, &line.rules, kind, &checked).await?)
     }
 
     /// All that is known of a key.
     pub async fn entry(&self, name: &str, key: &str) -> Result<Option<Entry>, Error> {
         let line = self.line(name)?;
-        Ok(self.store.entry(name, &line.key(key)?).await?)
+        Ok(self.0.store.entry(name, &line.key(key)?).await?)
     }
 
     /// The same once the key has ended, or after `wait`, whichever is sooner.
@@ -183,7 +215,7 @@ impl Queues {
 
     /// Waits until a key has ended, on whatever node; `None` if there is no such key (any more).
     pub(crate) async fn ended(&self, name: &str, key: &str) -> Result<Option<Entry>, Error> {
-        let mut changes = self.store.changes(name)?;
+        let mut changes = self.0.store.changes(name)?;
         loop {
             changes.mark_unchanged();
             match self.entry(name, key).await? {
@@ -207,7 +239,7 @@ impl Queues {
         limit: usize,
     ) -> Result<Vec<Entry>, Error> {
         self.line(name)?;
-        Ok(self.store.list(name, list, after, limit).await?)
+        Ok(self.0.store.list(name, list, after, limit).await?)
     }
 
     /// Gives keys that are dead or failed another chance: those named, or all that were given up in one of these ways.
@@ -221,24 +253,24 @@ impl Queues {
         let Some(keys) = keys else {
             let mut revived = 0;
             for way in given_up {
-                revived += self.store.revive_all(name, *way).await?;
+                revived += self.0.store.revive_all(name, *way).await?;
             }
             return Ok(revived);
         };
         let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.store.revive(name, &checked).await?)
+        Ok(self.0.store.revive(name, &checked).await?)
     }
 
     /// Forgets keys, wherever they are.
     pub async fn remove(&self, name: &str, keys: &[String]) -> Result<usize, Error> {
         let line = self.line(name)?;
         let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.store.remove(name, &checked).await?)
+        Ok(self.0.store.remove(name, &checked).await?)
     }
 
     /// Hears of everything that changes in a queue, on whatever node.
     pub(crate) fn changes(&self, name: &str) -> Result<watch::Receiver<u64>, Error> {
-        Ok(self.store.changes(name)?)
+        Ok(self.0.store.changes(name)?)
     }
 
     /// Ends keys in line by results that came from elsewhere.
@@ -246,28 +278,29 @@ impl Queues {
         let line = self.line(name)?;
         let keys: Vec<String> = results.iter().map(|(key, _)| key.clone()).collect();
         let outcomes = results.into_iter().map(|(key, result)| (key, Outcome::Done(result))).collect();
-        let kept = self.store.dequeue(name, &line.rules, outcomes).await?;
+        let kept = self.0.store.dequeue(name, &line.rules, outcomes).await?;
         line.meters.done.increment(kept as u64);
         keys.iter().for_each(|key| line.announce(key, "done"));
         Ok(kept)
     }
 
-    fn line(&self, name: &str) -> Result<&Arc<Line>, Error> {
-        let found = self.lines.iter().find(|line| line.name() == name);
+    fn line(&self, name: &str) -> Result<Arc<Line>, Error> {
+        let lines = self.0.lines.read().unwrap_or_else(PoisonError::into_inner);
+        let found = lines.iter().find(|line| line.name() == name).cloned();
         found.ok_or_else(|| Error::Unknown { name: name.to_owned() })
     }
 }
 
 /// A declared queue of an API.
-pub(crate) fn declared(queue: &config::Queue) -> Option<Spec> {
-    let api = queue.api.clone()?;
-    Some(Spec {
+fn spec(queue: &Queue, api: &Api) -> Spec {
+    let url = api.url.clone();
+    Spec {
         name: queue.name.clone(),
         settings: queue.settings,
         results_max: queue.results_max,
         url: Some(api.url.shown()),
-        check: Arc::new(move |key| api.url.expand(key).map(|_| key.to_owned())),
-    })
+        check: Arc::new(move |key| url.expand(key).map(|_| key.to_owned())),
+    }
 }
 
 /// The word for where a key is.

@@ -12,8 +12,14 @@
 //! the same upload again gets the same receipt, another one for the same call is refused.
 
 mod bucket;
+mod byte_range;
+mod config;
 mod disk;
 pub mod folder;
+mod http;
+mod listing;
+mod multipart;
+mod part;
 mod upload;
 
 use std::fmt;
@@ -21,17 +27,19 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use ::http::HeaderMap;
 use metrics::{Counter, Gauge};
 use serde::{Deserialize, Serialize};
+use syncline_store::inbox::Recording as Row;
 use tokio::sync::{OnceCell, Semaphore};
 
-use crate::config;
-use crate::entity::{DEPTH_MAX, is_deep};
+use crate::inbox::{DEPTH_MAX, Entities, is_deep};
 use crate::metrics::Registry;
 use bucket::Bucket;
+pub use config::{RecordingSettings, S3};
 use disk::Disk;
 pub(crate) use disk::{hex, measure};
+pub use part::CallsPart;
 pub(crate) use upload::{Kept, Upload};
 
 /// The files of a call.
@@ -142,7 +150,8 @@ pub(crate) enum Playback {
 
 /// The recordings of a node.
 pub struct Recordings {
-    config: config::Recordings,
+    config: RecordingSettings,
+    entities: Entities,
     disk: OnceCell<Disk>,
     bucket: Option<Bucket>,
     places: Arc<Semaphore>,
@@ -151,9 +160,10 @@ pub struct Recordings {
 
 impl Recordings {
     /// Recordings as configured. The folder is made when it is first needed, or by [`Recordings::prepare`].
-    pub(crate) fn new(config: &config::Recordings, registry: &Registry) -> Recordings {
+    pub(crate) fn new(config: &RecordingSettings, entities: Entities, registry: &Registry) -> Recordings {
         Recordings {
             config: config.clone(),
+            entities,
             disk: OnceCell::new(),
             bucket: config.s3.as_ref().map(Bucket::new),
             places: Arc::new(Semaphore::new(UPLOADS_MAX)),
@@ -185,6 +195,25 @@ impl Recordings {
         let (disk, call) = (self.disk().await?.clone(), call.clone());
         let opened = blocking(move || disk.audio(&call)).await?;
         Ok(opened.map(|(file, receipt)| Playback::File(file, receipt)))
+    }
+
+    /// Notes a recording that is safe here. The same one again changes nothing.
+    pub(crate) async fn note(&self, recording: &Row) -> Result<(), syncline_store::Error> {
+        let inbox = self.entities.inbox().await?;
+        let known = inbox.recording(&recording.call_log_id).await?;
+        if known.is_some_and(|known| known.sha256 == recording.sha256) {
+            return Ok(());
+        }
+        inbox.put_recording(recording).await
+    }
+
+    /// The recordings that are here, the last received first.
+    pub(crate) async fn received(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Row>, syncline_store::Error> {
+        self.entities.inbox().await?.recordings(after, limit).await
     }
 
     async fn disk(&self) -> Result<&Disk, Error> {

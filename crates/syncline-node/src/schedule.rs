@@ -10,7 +10,10 @@
 
 mod call;
 mod command;
+pub(crate) mod config;
+mod http;
 mod input;
+mod kinds;
 mod lane;
 mod record;
 mod work;
@@ -24,15 +27,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock;
-use crate::config::Job;
 use crate::events::Bus;
-use crate::gallery::Gallery;
 use crate::metrics::Registry;
 use crate::viewer::Viewers;
 
+pub use config::{Call, Input, Job, JobKind, Run};
+pub(crate) use http::routes;
 pub(crate) use input::INPUT_PREFIX;
-use lane::{Asked, Crew, Lane};
+pub use kinds::{JobKinds, JobWork};
+use lane::{Asked, Lane, RunControl};
 pub use record::{JobView, RunView, TotalsView};
+pub use work::Firing;
 
 /// How often dead nodes' runs and old history are looked for.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
@@ -48,7 +53,7 @@ const ASKED_MAX: usize = 16;
 
 /// What the schedule needs from the node around it.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct SchedulerDeps {
     /// This process's name among the nodes.
     pub node: String,
     /// Who is watching.
@@ -57,8 +62,8 @@ pub struct Surroundings {
     pub store: Arc<dyn store::Schedule>,
     /// Where inputs' hashes are kept.
     pub kv: Arc<dyn syncline_store::kv::Kv>,
-    /// Where pictures go.
-    pub gallery: Gallery,
+    /// What jobs of parts do.
+    pub kinds: JobKinds,
     /// Where decisions are announced.
     pub events: Bus,
     /// Where they are counted.
@@ -68,12 +73,12 @@ pub struct Surroundings {
 /// The running schedule. Clones are the same one.
 #[derive(Clone)]
 pub struct Scheduler {
-    lanes: Arc<Vec<Seat>>,
+    lanes: Arc<Vec<JobHandle>>,
     store: Arc<dyn store::Schedule>,
 }
 
 /// A lane as seen from outside.
-struct Seat {
+struct JobHandle {
     lane: Arc<Lane>,
     asked: mpsc::Sender<Asked>,
 }
@@ -97,20 +102,20 @@ pub enum AskError {
 
 impl Scheduler {
     /// A lane for each job. Nothing runs before [`Scheduler::start`].
-    pub fn new(jobs: &[Job], around: &Surroundings) -> Scheduler {
-        let tools = work::Tools { client: crate::outbound::client(), gallery: around.gallery.clone() };
-        let seats = jobs.iter().map(|job| {
+    pub fn new(jobs: &[Job], deps: &SchedulerDeps) -> Scheduler {
+        let tools = work::Tools { client: crate::outbound::client(), kinds: deps.kinds.clone() };
+        let handles = jobs.iter().map(|job| {
             let (asked, waiting) = mpsc::channel(ASKED_MAX);
-            Seat { lane: Arc::new(Lane::new(job.clone(), around.clone(), tools.clone(), waiting)), asked }
+            JobHandle { lane: Arc::new(Lane::new(job.clone(), deps.clone(), tools.clone(), waiting)), asked }
         });
-        Scheduler { lanes: Arc::new(seats.collect()), store: Arc::clone(&around.store) }
+        Scheduler { lanes: Arc::new(handles.collect()), store: Arc::clone(&deps.store) }
     }
 
     /// Starts the lanes. They end when `stop` is cancelled; `tracker` waits for them and for runs under way.
     pub fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
-        for Seat { lane, .. } in self.lanes.iter() {
-            let crew = Crew { stop: stop.clone(), tracker: tracker.clone() };
-            tracker.spawn(Arc::clone(lane).live(crew));
+        for JobHandle { lane, .. } in self.lanes.iter() {
+            let control = RunControl { stop: stop.clone(), tracker: tracker.clone() };
+            tracker.spawn(Arc::clone(lane).live(control));
         }
         tracker.spawn(self.clone().keep_house(stop.clone()));
     }
@@ -118,7 +123,7 @@ impl Scheduler {
     /// Every job with its last run and its totals.
     pub async fn jobs(&self) -> Result<Vec<JobView>, syncline_store::Error> {
         let mut views = Vec::with_capacity(self.lanes.len());
-        for Seat { lane, .. } in self.lanes.iter() {
+        for JobHandle { lane, .. } in self.lanes.iter() {
             let filter = Filter { job: Some(&lane.job.name), ..Filter::default() };
             let last = self.store.history(filter, None, 1).await?.pop();
             let totals = self.store.totals(Some(&lane.job.name)).await?;
@@ -134,7 +139,7 @@ impl Scheduler {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Option<Vec<RunView>>, syncline_store::Error> {
-        if self.seat(job).is_none() {
+        if self.handle(job).is_none() {
             return Ok(None);
         }
         let filter = Filter { job: Some(job), ..Filter::default() };
@@ -144,22 +149,22 @@ impl Scheduler {
 
     /// Asks for a run now, whoever watches. Answers with the run as it began, or with the skip if one is under way.
     pub async fn run_now(&self, name: &str) -> Result<RunView, AskError> {
-        let seat = self.seat(name).ok_or_else(|| AskError::Unknown { name: name.to_owned() })?;
+        let handle = self.handle(name).ok_or_else(|| AskError::Unknown { name: name.to_owned() })?;
         let (answer, answered) = oneshot::channel();
-        seat.asked.try_send(answer).map_err(|refused| match refused {
+        handle.asked.try_send(answer).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => AskError::Busy,
             mpsc::error::TrySendError::Closed(_) => AskError::Stopping,
         })?;
         answered.await.map_err(|_| AskError::Stopping)
     }
 
-    fn seat(&self, name: &str) -> Option<&Seat> {
-        self.lanes.iter().find(|seat| seat.lane.job.name == name)
+    fn handle(&self, name: &str) -> Option<&JobHandle> {
+        self.lanes.iter().find(|handle| handle.lane.job.name == name)
     }
 
     async fn keep_house(self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(HOUSEKEEPING_EVERY)).await.is_some() {
-            for Seat { lane, .. } in self.lanes.iter() {
+            for JobHandle { lane, .. } in self.lanes.iter() {
                 if let Err(error) = self.tidy(lane).await {
                     tracing::warn!(job = lane.job.name, %error, "a job's history could not be tidied");
                 }

@@ -13,7 +13,11 @@
 
 mod apis;
 mod calls;
+mod config;
+mod http;
 mod image;
+mod part;
+pub mod presets;
 mod searches;
 mod steps;
 mod view;
@@ -26,17 +30,18 @@ use syncline_books::book::Book;
 use syncline_books::cover::Compressed;
 use syncline_books::ndl::{PageKey, Search};
 use syncline_books::{CoverUrl, Isbn13};
-use syncline_core::queue::{Kind, Place, Settings, presets};
+use syncline_core::queue::{Kind, Place, Settings};
 use syncline_store::shelf::{self as store, Cover};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config;
 use crate::events::Bus;
 use crate::queue::{Check, Error, Queues, Spec, Work};
 
 use apis::Apis;
 use calls::json;
+pub use config::ShelfSettings;
+pub use part::BookshelfPart;
 pub(crate) use searches::Refused;
 pub use view::{BookView, BooksPage, FindsPage, RefusedScan, Scan, Scanned, SearchView};
 
@@ -71,7 +76,7 @@ struct Removed {
 impl Shelf {
     /// A shelf on `queues`, which must have been made from [`specs`].
     pub(crate) fn new(
-        config: &config::Shelf,
+        config: &ShelfSettings,
         store: Arc<dyn store::Shelf>,
         queues: Queues,
         events: Bus,
@@ -79,17 +84,21 @@ impl Shelf {
         Shelf(Arc::new(Inner { store, queues, apis: Apis::new(config.clone()), events }))
     }
 
-    /// What its queues do.
-    pub(crate) fn works(&self) -> Vec<(&'static str, Arc<dyn Work>)> {
+    /// Adds the six queues to those of the node.
+    pub(crate) fn declare(&self, config: &ShelfSettings) {
         let inner = || Arc::clone(&self.0);
-        vec![
-            (presets::SCANNER.name, Arc::new(steps::Scanner(inner()))),
-            (presets::NDL_SEARCH.name, Arc::new(steps::NdlSearch(inner()))),
-            (presets::FETCH_NDL_SEARCH.name, Arc::new(calls::FetchNdl(inner()))),
-            (presets::FETCH_BOOK_IMAGE.name, Arc::new(image::BookImage::new(inner()))),
-            (presets::FETCH_GOOGLE_SEARCH.name, Arc::new(calls::FetchGoogle(inner()))),
-            (presets::FETCH_RAKUTEN_SEARCH.name, Arc::new(calls::FetchRakuten(inner()))),
-        ]
+        let works: [(_, Arc<dyn Work>); 6] = [
+            (presets::SCANNER, Arc::new(steps::Scanner(inner()))),
+            (presets::NDL_SEARCH, Arc::new(steps::NdlSearch(inner()))),
+            (presets::FETCH_NDL_SEARCH, Arc::new(calls::FetchNdl(inner()))),
+            (presets::FETCH_BOOK_IMAGE, Arc::new(image::BookImage::new(inner()))),
+            (presets::FETCH_GOOGLE_SEARCH, Arc::new(calls::FetchGoogle(inner()))),
+            (presets::FETCH_RAKUTEN_SEARCH, Arc::new(calls::FetchRakuten(inner()))),
+        ];
+        for (preset, work) in works {
+            let pace = |settings| unbroken(&preset, settings);
+            self.0.queues.declare(spec(&preset, config), pace, work);
+        }
     }
 
     /// Takes up what was saved and did not get into its queue before the node died.
@@ -274,32 +283,23 @@ impl Inner {
     }
 }
 
-/// The six queues, at the pace of the table unless `paces` says otherwise.
-pub(crate) fn specs(config: &config::Shelf, paces: &[config::Queue]) -> Vec<Spec> {
+/// A queue of the bookshelf as the node takes it.
+fn spec(preset: &presets::Preset, config: &ShelfSettings) -> Spec {
     let isbn: Check =
         Arc::new(|key| Isbn13::parse(key).map(|isbn| isbn.to_string()).map_err(|error| error.to_string()));
     let search: Check =
         Arc::new(|key| Search::from_key(key).map(|search| search.key()).map_err(|error| error.to_string()));
     let page: Check =
         Arc::new(|key| PageKey::from_key(key).map(|page| page.key()).map_err(|error| error.to_string()));
-    let spec = |preset: &presets::Preset| {
-        let (url, check, results_max) = match preset.name {
-            name if name == presets::FETCH_NDL_SEARCH.name => (Some(&config.ndl), &page, PAGES_KEPT),
-            name if name == presets::NDL_SEARCH.name => (None, &search, PAGES_KEPT),
-            name if name == presets::FETCH_GOOGLE_SEARCH.name => (Some(&config.google), &isbn, BOOKS_KEPT),
-            name if name == presets::FETCH_RAKUTEN_SEARCH.name => (Some(&config.rakuten), &isbn, BOOKS_KEPT),
-            _ => (None, &isbn, BOOKS_KEPT),
-        };
-        let pace = paces.iter().find(|queue| queue.name == preset.name).map(|queue| queue.settings);
-        Spec {
-            name: preset.name.to_owned(),
-            settings: unbroken(preset, pace.unwrap_or_else(|| preset.settings())),
-            results_max,
-            url: url.map(ToString::to_string),
-            check: Arc::clone(check),
-        }
+    let (url, check, results_max) = match preset.name {
+        name if name == presets::FETCH_NDL_SEARCH.name => (Some(&config.ndl), page, PAGES_KEPT),
+        name if name == presets::NDL_SEARCH.name => (None, search, PAGES_KEPT),
+        name if name == presets::FETCH_GOOGLE_SEARCH.name => (Some(&config.google), isbn, BOOKS_KEPT),
+        name if name == presets::FETCH_RAKUTEN_SEARCH.name => (Some(&config.rakuten), isbn, BOOKS_KEPT),
+        _ => (None, isbn, BOOKS_KEPT),
     };
-    presets::ALL.iter().map(spec).collect()
+    let url = url.map(ToString::to_string);
+    Spec { name: preset.name.to_owned(), settings: preset.settings(), results_max, url, check }
 }
 
 /// A step calls nobody, so there is nothing for its breaker to protect: the queues behind it have their own. A cover that

@@ -4,6 +4,9 @@
 //! which space has news and up to which number, for what this node took at once and for what other nodes took as soon as the
 //! store tells of it. Events are a courtesy; a device that misses one finds out when it asks.
 
+mod http;
+mod part;
+
 use std::sync::Arc;
 
 use metrics::Counter;
@@ -19,6 +22,8 @@ use crate::metrics::Registry;
 
 /// The name of the event, and its topic.
 pub(crate) const EVENT: &str = "state";
+
+pub use part::StatePart;
 
 /// The spaces of a node.
 pub struct States {

@@ -5,14 +5,18 @@
 //! success survives this process (its report is stored, VW-23); a store that fails costs no session its place in memory;
 //! sessions, addresses and history are bounded. Deciding what to do with the answer is the scheduler's.
 
+mod config;
 mod history;
+mod http;
 mod meters;
-pub(crate) mod newcomers;
 mod others;
+mod part;
 mod sharing;
 
+pub use config::Settings;
 pub use history::Sample;
 pub use others::NodeCount;
+pub use part::ViewerPart;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
@@ -31,15 +35,14 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use crate::address_rate::AddressRate;
 use crate::clock::{self, Clock};
-use crate::config;
 use crate::events::Bus;
 use crate::metrics::Registry;
 use crate::node::NodeId;
 use crate::rationed::Rationed;
 use history::History;
 use meters::Meters;
-use newcomers::Newcomers;
 use others::Others;
 
 /// How often the other nodes' reports are read.
@@ -110,7 +113,7 @@ pub struct Viewers {
 struct Room {
     roster: Roster<RandomState>,
     pledge: Pledge,
-    newcomers: Newcomers,
+    address_rate: AddressRate,
     /// The newest heartbeat the last report knew of, as its expiry.
     reported_until: Option<Timestamp>,
     /// A report is to be written even though the last one covers everything: the room has emptied.
@@ -126,7 +129,7 @@ struct Attempt {
 impl Viewers {
     /// An empty room. `clock` is monotonic and decides every time to live.
     pub(crate) fn new(
-        config: &config::Viewer,
+        config: &Settings,
         node: NodeId,
         kv: Arc<dyn Kv>,
         bus: Bus,
@@ -144,7 +147,7 @@ impl Viewers {
             room: Mutex::new(Room {
                 roster: Roster::new(config.max_sessions, RandomState::new()),
                 pledge: Pledge::default(),
-                newcomers: Newcomers::new(config.new_sessions_per_minute),
+                address_rate: AddressRate::new(config.new_sessions_per_minute),
                 reported_until: None,
                 report_anyway: false,
             }),
@@ -166,7 +169,7 @@ impl Viewers {
         let (new, changes, covered) = {
             let mut room = self.room();
             if room.roster.contains(now, id).is_none()
-                && let Err(wait) = room.newcomers.admit(now, address)
+                && let Err(wait) = room.address_rate.admit(now, address)
             {
                 self.meters.refused_fast.increment(1);
                 return Err(Refused::TooFast { wait });

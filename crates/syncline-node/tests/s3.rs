@@ -1,6 +1,9 @@
 //! Recordings in a bucket: a node against a server that speaks S3.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+#[path = "common/parts.rs"]
+mod parts;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -93,10 +96,11 @@ impl Node {
             folder.path().display()
         );
         file.write_all(text.as_bytes()).unwrap();
-        let flags = Flags { config: Some(file.path().to_owned()), ..Flags::default() };
-        let config = Config::load(&flags, &|_| None).unwrap();
+        let flags = Flags { config: Some(file.path().to_owned()), apps: parts::apps(""), ..Flags::default() };
+        let config = Config::load(&flags, &|_| None, parts::all()).unwrap();
         let address = config.listen;
-        let context = Context::new(config, Store::open("sqlite::memory:").await.unwrap(), address);
+        let context =
+            Context::new(config, Store::open("sqlite::memory:").await.unwrap(), address).await.unwrap();
         Node { app: api::app(&context), _folder: folder, _context: context }
     }
 

@@ -1,6 +1,9 @@
 //! A node in this process, reached over real sockets: protocols, keep-alive, start and stop.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+#[path = "common/parts.rs"]
+mod parts;
+
 use axum::body::Body;
 use http::{Request, Version, header};
 use http_body_util::BodyExt;
@@ -18,9 +21,10 @@ async fn start(listen: &str) -> (Running, tempfile::TempDir) {
         config: Some(file),
         listen: Some(listen.to_owned()),
         data: Some(folder.path().join("data").to_str().unwrap().to_owned()),
+        apps: parts::apps(""),
         ..Flags::default()
     };
-    let node = Node::start(Config::load(&flags, &|_| None).unwrap()).await.unwrap();
+    let node = Node::start(Config::load(&flags, &|_| None, parts::all()).unwrap()).await.unwrap();
     (node, folder)
 }
 

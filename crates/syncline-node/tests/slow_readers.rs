@@ -1,6 +1,9 @@
 //! Over real sockets: readers who are slow, or read nothing, cost no more than a small buffer each.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+#[path = "common/parts.rs"]
+mod parts;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,9 +38,10 @@ async fn start(app: impl FnOnce(&Arc<Context>) -> Router) -> (Running, tempfile:
         config: Some(file),
         listen: Some("127.0.0.1:0".to_owned()),
         data: Some(folder.path().join("data").to_str().unwrap().to_owned()),
+        apps: parts::apps(""),
         ..Flags::default()
     };
-    (Node::start_with(Config::load(&flags, &|_| None).unwrap(), app).await.unwrap(), folder)
+    (Node::start_with(Config::load(&flags, &|_| None, parts::all()).unwrap(), app).await.unwrap(), folder)
 }
 
 /// A connection whose own buffer is small, so that what is not read stays with the node.

@@ -2,6 +2,9 @@
 //! nobody keeps a place without using it.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+#[path = "common/parts.rs"]
+mod parts;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -23,9 +26,10 @@ async fn start(limits: &str) -> (Running, tempfile::TempDir) {
         config: Some(file),
         listen: Some("127.0.0.1:0".to_owned()),
         data: Some(folder.path().join("data").to_str().unwrap().to_owned()),
+        apps: parts::apps(""),
         ..Flags::default()
     };
-    (Node::start(Config::load(&flags, &|_| None).unwrap()).await.unwrap(), folder)
+    (Node::start(Config::load(&flags, &|_| None, parts::all()).unwrap()).await.unwrap(), folder)
 }
 
 /// Sends `bytes` and leaves the connection open; what comes back until `end` is in it.

@@ -10,6 +10,8 @@ import { createInterface } from "node:readline";
 const BINARY = process.env.SYNCLINE_BIN;
 // Only what a process needs to run: a setting of the machine's own node must not reach the one under test.
 const KEPT_ENVIRONMENT = ["PATH", "HOME", "TMPDIR", "TZ"];
+// The apps that nodes under test have, unless a test says otherwise.
+const APPS = "bookshelf,calls,gallery";
 const LOG_MAX_LINES = 2_000;
 
 export class Node {
@@ -46,7 +48,7 @@ export class Node {
     );
     const child = spawn(BINARY, ["serve"], {
       cwd: this.#folder,
-      env: { ...kept, SYNCLINE_LISTEN: this.#address, SYNCLINE_DATA: join(this.#folder, "data"), ...this.#environment },
+      env: { ...kept, SYNCLINE_LISTEN: this.#address, SYNCLINE_APPS: APPS, SYNCLINE_DATA: join(this.#folder, "data"), ...this.#environment },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#process = child;

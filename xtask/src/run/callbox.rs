@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 const CALL_EVERY_SEC: &str = "20";
 
 /// The box has calls and settings, no pictures and no books.
-const SETTINGS: &str = "jobs = []\n\n[shelf]\nenabled = false\n";
+const SETTINGS: &str = "apps = [\"calls\"]\n";
 
 /// The programs to start.
 pub(super) struct Programs<'a> {
@@ -53,7 +53,7 @@ pub(super) fn start(
 
     let mut node = programs.command("syncline");
     node.arg("serve").env("SYNCLINE_LISTEN", near(listen, 2)?.to_string()).env("SYNCLINE_CONFIG", &settings);
-    node.env("SYNCLINE_DATA", &place).env("DATABASE_URL", &database).env_remove("PUBLIC_BASE_URL");
+    node.env("SYNCLINE_DATA", &place).env("DATABASE_URL", &database).env_remove("PUBLIC_BASE_URL").env_remove("SYNCLINE_APPS");
     node.env("RECORDINGS_DIR", place.join("received"));
     let Some(url) = world.start(Process { name: "box", command: node, ready_path: Some("/readyz") })? else {
         return Ok(None);

@@ -178,7 +178,7 @@ impl Database {
     async fn open(&self) -> anyhow::Result<std::sync::Arc<dyn Port>> {
         let flags =
             Flags { database_url: self.database_url.clone(), data: self.data.clone(), ..Flags::default() };
-        let config = Config::load(&flags, &|name| std::env::var(name).ok())?;
+        let config = Config::load(&flags, &|name| std::env::var(name).ok(), crate::parts::all())?;
         // Who asks how things are must not change them: the table is prepared by serversync, or by a node.
         match OutboxStore::open_prepared(config.database_url.expose()).await {
             Ok(store) => Ok(store.outbox()),

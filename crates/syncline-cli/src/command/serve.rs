@@ -16,6 +16,7 @@ Examples:
   syncline serve --check                  print the configuration, start nothing
   DATABASE_URL=postgres://… syncline serve
                                           share a database with other nodes
+  syncline serve --systems lock,queue     these systems and no other
   SYNCLINE_TOKEN=… syncline serve --listen 0.0.0.0:3000
                                           be reachable from elsewhere
 
@@ -55,6 +56,12 @@ pub(crate) struct Settings {
     /// The address by which browsers reach the node. [env: PUBLIC_BASE_URL]
     #[arg(long, value_name = "URL")]
     public_base_url: Option<String>,
+    /// The systems that are on, with commas between. [env: SYNCLINE_SYSTEMS] [default: all]
+    #[arg(long, value_name = "NAMES")]
+    systems: Option<String>,
+    /// The apps that are on, with commas between. [env: SYNCLINE_APPS] [default: none]
+    #[arg(long, value_name = "NAMES")]
+    apps: Option<String>,
     /// How much to log: error, warn, info, debug or trace. [env: SYNCLINE_LOG_LEVEL] [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
@@ -73,10 +80,12 @@ impl Settings {
             database_url: self.database_url,
             token_file: self.token_file,
             public_base_url: self.public_base_url,
+            systems: self.systems,
+            apps: self.apps,
             log_level: self.log_level,
             log_format: self.log_format,
         };
-        Config::load(&flags, &|name| std::env::var(name).ok())
+        Config::load(&flags, &|name| std::env::var(name).ok(), crate::parts::all())
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::program::Node;
 use crate::sending::{CallBox, Frontend};
 
-const SETTINGS: &str = "jobs = []\n[shelf]\nenabled = false\n";
+const SETTINGS: &str = "jobs = []\n";
 
 fn entity(node: &Node, path: &str) -> Option<Value> {
     let (status, body) = node.ask("GET", &format!("/api/entities/{path}"), &[], "");

@@ -84,7 +84,7 @@ impl World {
     fn start_frontend(&mut self, folder: TempDir) {
         let environment: Vec<_> =
             self.frontend_environment.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-        self.frontend = Some(Node::start_in(folder, "jobs = []\n[shelf]\nenabled = false\n", &environment));
+        self.frontend = Some(Node::start_in(folder, "jobs = []\n", &environment));
     }
 
     fn start_worker(&mut self) {

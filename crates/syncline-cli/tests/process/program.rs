@@ -44,6 +44,9 @@ pub(crate) fn run(folder: &Path, arguments: &[&str], environment: &[(&str, &str)
     syncline(folder, arguments).envs(environment.iter().copied()).output().unwrap()
 }
 
+/// The apps that nodes under test have, unless a test says otherwise.
+const APPS: &str = "bookshelf,calls,gallery";
+
 /// A running node.
 pub(crate) struct Node {
     child: Child,
@@ -59,7 +62,7 @@ impl Node {
 
     pub(crate) fn start_in(folder: TempDir, file: &str, environment: &[(&str, &str)]) -> Node {
         let mut serve = syncline(folder.path(), &["serve"]);
-        serve.env("SYNCLINE_LISTEN", "127.0.0.1:0").envs(environment.iter().copied());
+        serve.env("SYNCLINE_LISTEN", "127.0.0.1:0").env("SYNCLINE_APPS", APPS).envs(environment.iter().copied());
         Node::run(serve, folder, file)
     }
 
@@ -77,7 +80,7 @@ impl Node {
         for (name, _) in serve.get_envs() {
             shell.env_remove(name);
         }
-        shell.env("SYNCLINE_LISTEN", "127.0.0.1:0");
+        shell.env("SYNCLINE_LISTEN", "127.0.0.1:0").env("SYNCLINE_APPS", APPS);
         Node::run(shell, folder, file)
     }
 

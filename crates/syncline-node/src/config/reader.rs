@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Place, Problem, closest};
 
 /// A file's text and everything found wrong in it so far.
-pub(super) struct Report {
+pub(crate) struct Report {
     path: PathBuf,
     text: String,
     problems: RefCell<Vec<Problem>>,
@@ -57,14 +57,15 @@ impl Report {
 
 /// A value and where it stands.
 #[derive(Clone)]
-pub(super) struct Found<T> {
-    pub(super) value: T,
+pub struct Found<T> {
+    /// The value.
+    pub value: T,
     span: Range<usize>,
     key: String,
 }
 
 /// One table of the file, or an absent one that answers every question with `None`.
-pub(super) struct Section<'a> {
+pub struct Section<'a> {
     report: &'a Report,
     path: String,
     span: Range<usize>,
@@ -73,7 +74,7 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn root(report: &'a Report, document: Option<&'a Spanned<DeTable<'a>>>) -> Section<'a> {
+    pub(crate) fn root(report: &'a Report, document: Option<&'a Spanned<DeTable<'a>>>) -> Section<'a> {
         Section {
             report,
             path: String::new(),
@@ -83,15 +84,18 @@ impl<'a> Section<'a> {
         }
     }
 
-    pub(super) fn text(&self, key: &'static str) -> Option<Found<&'a str>> {
+    /// A text.
+    pub fn text(&self, key: &'static str) -> Option<Found<&'a str>> {
         self.value(key, "a text in quotes", DeValue::as_str)
     }
 
-    pub(super) fn boolean(&self, key: &'static str) -> Option<bool> {
+    /// True or false.
+    pub fn boolean(&self, key: &'static str) -> Option<bool> {
         self.value(key, "true or false", DeValue::as_bool).map(|found| found.value)
     }
 
-    pub(super) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+    /// A whole number within `range`.
+    pub fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());
         let found = self.value(key, &expected, |value| {
             let integer = value.as_integer()?;
@@ -104,7 +108,8 @@ impl<'a> Section<'a> {
         None
     }
 
-    pub(super) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+    /// A number within `range`.
+    pub fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let found = self.value(key, &expected, |value| {
             let digits = match value {
@@ -122,7 +127,7 @@ impl<'a> Section<'a> {
     }
 
     /// A list of texts; each keeps its own place.
-    pub(super) fn texts(&self, key: &'static str) -> Option<Vec<Found<&'a str>>> {
+    pub fn texts(&self, key: &'static str) -> Option<Vec<Found<&'a str>>> {
         let list = self.value(key, "a list of texts", DeValue::as_array)?;
         let items = list.value.iter().enumerate().map(|(index, item)| {
             self.convert(format!("{}[{index}]", list.key), item, "a text in quotes", DeValue::as_str)
@@ -131,14 +136,14 @@ impl<'a> Section<'a> {
     }
 
     /// The table under `key`; an absent one reads as empty.
-    pub(super) fn section(&self, key: &'static str) -> Section<'a> {
+    pub fn section(&self, key: &'static str) -> Section<'a> {
         let found = self.value(key, "a table", DeValue::as_table);
         let (span, table) = found.map_or((self.span.clone(), None), |found| (found.span, Some(found.value)));
         Section { report: self.report, path: self.path_of(key), span, table, asked: RefCell::default() }
     }
 
     /// The tables under `key`: `None` if there is no such key, so that `key = []` can mean "none at all".
-    pub(super) fn sections(&self, key: &'static str) -> Option<Vec<Section<'a>>> {
+    pub fn sections(&self, key: &'static str) -> Option<Vec<Section<'a>>> {
         let list =
             self.value(key, "tables, each opened by double brackets, or an empty list", DeValue::as_array)?;
         let tables = list.value.iter().enumerate().filter_map(|(index, item)| {
@@ -155,12 +160,12 @@ impl<'a> Section<'a> {
     }
 
     /// Whether `key` is there, and as what kind of value.
-    pub(super) fn kind(&self, key: &'static str) -> Option<&'static str> {
+    pub fn kind(&self, key: &'static str) -> Option<&'static str> {
         self.entry(key).map(|(_, value)| value.get_ref().type_str())
     }
 
     /// Every key with a text value, for tables whose keys are the user's own.
-    pub(super) fn pairs(&self) -> Vec<(Found<&'a str>, Found<&'a str>)> {
+    pub fn pairs(&self) -> Vec<(Found<&'a str>, Found<&'a str>)> {
         let Some(table) = self.table else { return Vec::new() };
         let pairs = table.iter().filter_map(|(name, value)| {
             let key = self.path_of(name.get_ref());
@@ -172,7 +177,7 @@ impl<'a> Section<'a> {
     }
 
     /// Notes that `key` ought to be here.
-    pub(super) fn missing(&self, key: &'static str, expected: &str) {
+    pub fn missing(&self, key: &'static str, expected: &str) {
         if self.table.is_some() && self.entry(key).is_none() {
             self.report.note(
                 self.span.clone(),
@@ -184,30 +189,31 @@ impl<'a> Section<'a> {
     }
 
     /// Notes what is wrong with a value that was of the right type.
-    pub(super) fn wrong<T>(&self, found: &Found<T>, what: String) {
+    pub fn wrong<T>(&self, found: &Found<T>, what: String) {
         self.report.note(found.span.clone(), found.key.clone(), what, None);
     }
 
     /// Notes what is wrong with the value under `key`, whatever its type.
-    pub(super) fn forbid(&self, key: &'static str, what: &str) {
+    pub fn forbid(&self, key: &'static str, what: &str) {
         if let Some((_, value)) = self.entry(key) {
             self.report.note(value.span(), self.path_of(key), what.to_owned(), None);
         }
     }
 
     /// Notes that `found` is none of the `known` words, and which one it may have been meant to be.
-    pub(super) fn unknown_word(&self, found: &Found<&str>, known: &[&str]) {
+    pub fn unknown_word(&self, found: &Found<&str>, known: &[&str]) {
         let what = format!("expected one of {}, found {:?}", known.join(", "), found.value);
         let hint = closest(found.value, known.iter().copied()).map(|word| format!("did you mean {word:?}?"));
         self.report.note(found.span.clone(), found.key.clone(), what, hint);
     }
 
-    pub(super) fn place<T>(&self, found: &Found<T>) -> Place {
+    /// Where a value stands.
+    pub fn place<T>(&self, found: &Found<T>) -> Place {
         self.report.place(found.span.clone())
     }
 
     /// Notes every key that nobody asked for. Call it last.
-    pub(super) fn finish(&self) {
+    pub fn finish(&self) {
         let Some(table) = self.table else { return };
         let asked = self.asked.borrow();
         for name in table.keys() {

@@ -72,7 +72,7 @@ pub struct Limits {
     pub body_idle_timeout: Duration,
     /// From the end of a request's headers to the start of its answer.
     pub request_timeout: Duration,
-    /// The same for the upload of a recording.
+    /// The same for the upload of a file.
     pub upload_timeout: Duration,
     /// How long answers in flight may take when the node stops.
     pub drain_timeout: Duration,
@@ -117,52 +117,8 @@ impl Limits {
     }
 }
 
-/// Who may count as a viewer, and how many.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Viewer {
-    /// Origins of other sites whose pages may send heartbeats, as `https://site.example`.
-    pub allowed_origins: Vec<String>,
-    /// Live sessions this node holds at most.
-    pub max_sessions: usize,
-    /// Sessions never seen before that one address may open each minute, and at once.
-    pub new_sessions_per_minute: u32,
-    /// Take the viewer's address from the last entry of `X-Forwarded-For`. Only behind a proxy that sets it.
-    pub trust_forwarded_for: bool,
-}
-
-impl Default for Viewer {
-    fn default() -> Viewer {
-        Viewer {
-            allowed_origins: Vec::new(),
-            max_sessions: 1_000_000,
-            new_sessions_per_minute: 10_000,
-            trust_forwarded_for: false,
-        }
-    }
-}
-
-impl Viewer {
-    pub(super) fn read(section: &Section<'_>) -> Viewer {
-        let default = Viewer::default();
-        let origins = section.texts("allowed_origins").unwrap_or_default();
-        let per_minute = section.integer("new_sessions_per_minute", 1..=100_000_000);
-        let viewer = Viewer {
-            allowed_origins: checked(section, &origins, origin),
-            max_sessions: section
-                .integer("max_sessions", 1..=50_000_000)
-                .map_or(default.max_sessions, |n| n as usize),
-            new_sessions_per_minute: per_minute.map_or(default.new_sessions_per_minute, |n| n as u32),
-            trust_forwarded_for: section
-                .boolean("trust_forwarded_for")
-                .unwrap_or(default.trust_forwarded_for),
-        };
-        section.finish();
-        viewer
-    }
-}
-
 /// The items that parse; the others are noted.
-pub(super) fn checked<T>(
+pub fn checked<T>(
     section: &Section<'_>,
     items: &[Found<&str>],
     parse: impl Fn(&str) -> Result<T, String>,
@@ -184,7 +140,8 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
+/// The path of a folder.
+pub fn folder(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {
         return Err(format!("expected the path of a folder, found {text:?}"));
     }
@@ -213,7 +170,8 @@ pub(crate) fn token(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text))
 }
 
-pub(crate) fn base_url(text: &str) -> Result<Url, String> {
+/// An address without credentials, query or fragment.
+pub fn base_url(text: &str) -> Result<Url, String> {
     let expected =
         || "expected an address such as https://sync.example.com, without credentials, query or fragment";
     let url = Url::parse(text).map_err(|error| format!("{}: {error}", expected()))?;
@@ -236,7 +194,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
 }
 
 /// An origin exactly as a browser sends it. A wildcard is refused: it would let every page in the world in.
-fn origin(text: &str) -> Result<String, String> {
+pub fn origin(text: &str) -> Result<String, String> {
     let expected =
         || format!("expected an origin such as https://site.example, without a path, found {text:?}");
     let (scheme, rest) = text.split_once("://").ok_or_else(expected)?;

@@ -1,23 +1,110 @@
 //! Layers, files with mistakes, and what is printed.
 
 use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use syncline_core::outbox::EntityType;
+use syncline_core::queue::Settings as Pace;
+use syncline_core::schedule::Gate;
 
 use super::*;
-use syncline_core::schedule::Gate;
+use crate::inbox::{EntityKind, FileType};
+use crate::part::{BuildError, Setup};
+use crate::queue::PartQueue;
+use crate::schedule::{JobKind, Run};
+
+/// An app that declares one of everything that a system reads.
+struct App;
+
+#[async_trait]
+impl Part for App {
+    fn name(&self) -> &'static str {
+        "painter"
+    }
+
+    fn about(&self) -> &'static str {
+        "An app of these tests"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["viewer"]
+    }
+
+    fn configure(&mut self, settings: &mut Settings<'_>) {
+        settings.tell(JobKind { word: "paint", by_default: true });
+        let pace = Pace::new(1, Duration::from_millis(100), Duration::from_millis(500));
+        settings.tell(PartQueue { name: "mixing", settings: pace });
+        settings.tell(EntityKind { entity_type: EntityType::new("brush").unwrap(), editable: true });
+        settings.tell(FileType { name: "sketch_file", path: "/api/sketches" });
+    }
+
+    async fn build(&self, _: &mut Setup<'_>) -> Result<(), BuildError> {
+        Ok(())
+    }
+}
+
+/// Reads what a system reads, and keeps it for the test.
+struct Probe<T>(fn(&Settings<'_>) -> T, Arc<Mutex<Option<T>>>);
+
+#[async_trait]
+impl<T: Send> Part for Probe<T> {
+    fn name(&self) -> &'static str {
+        "probe"
+    }
+
+    fn about(&self) -> &'static str {
+        "Looks on"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::System
+    }
+
+    fn configure(&mut self, settings: &mut Settings<'_>) {
+        *self.1.lock().unwrap() = Some((self.0)(settings));
+    }
+
+    async fn build(&self, _: &mut Setup<'_>) -> Result<(), BuildError> {
+        Ok(())
+    }
+}
+
+/// What `read` makes of a file that has nothing else in it.
+fn probe<T: Send + 'static>(file: &str, read: fn(&Settings<'_>) -> T) -> T {
+    let found = Arc::new(Mutex::new(None));
+    let file = written(file);
+    let flags = Flags { config: Some(file.path().to_owned()), ..Flags::default() };
+    let parts: Vec<Box<dyn Part>> = vec![Box::new(App), Box::new(Probe(read, Arc::clone(&found)))];
+    Config::load(&flags, &|_| None, parts).unwrap();
+    found.lock().unwrap().take().unwrap()
+}
+
+fn parts() -> Vec<Box<dyn Part>> {
+    let mut parts = crate::systems();
+    parts.push(Box::new(App));
+    parts
+}
+
+fn written(file: &str) -> tempfile::NamedTempFile {
+    let mut written = tempfile::NamedTempFile::new().unwrap();
+    written.write_all(file.as_bytes()).unwrap();
+    written
+}
 
 fn load(file: &str) -> Result<Config, Error> {
     load_with(file, Flags::default(), &[])
 }
 
 fn load_with(file: &str, flags: Flags, environment: &[(&str, &str)]) -> Result<Config, Error> {
-    let mut written = tempfile::NamedTempFile::new().unwrap();
-    written.write_all(file.as_bytes()).unwrap();
-    let flags = Flags { config: Some(written.path().to_owned()), ..flags };
+    let file = written(file);
+    let flags = Flags { config: Some(file.path().to_owned()), ..flags };
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Config::load(&flags, &move |name| {
-        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-    })
+    let environment =
+        move |name: &str| environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    Config::load(&flags, &environment, parts())
 }
 
 /// The problems of a file, each as `line:column: key: what; hint`.
@@ -37,14 +124,46 @@ fn without_path(problem: &Problem) -> String {
 }
 
 #[test]
-fn without_a_word_a_node_is_local_and_has_the_picture_job() {
-    let config = Config::load(&Flags::default(), &|_| None).unwrap();
+fn without_a_word_a_node_is_local_and_has_all_systems_and_no_app() {
+    let config = Config::load(&Flags::default(), &|_| None, parts()).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:3000");
     assert_eq!(config.database_url.expose(), "sqlite:./data/syncline.db");
     assert!(config.token.is_none());
-    let [job] = config.jobs.as_slice() else { panic!("one job expected: {:?}", config.jobs) };
-    assert_eq!((job.name.as_str(), job.cron.as_str(), job.cost.as_usd()), ("picture", "* * * * *", 0.002));
-    assert!(matches!((job.gate, &job.run, job.on_arrival), (Gate::Viewers, Run::Picture, false)));
+    let systems = ["kv", "lock", "state", "queue", "viewer", "outbox"];
+    assert_eq!(config.parts.names(Kind::System), systems);
+    assert!(config.parts.names(Kind::App).is_empty());
+}
+
+#[test]
+fn hs_03_parts_are_chosen_by_flag_environment_and_file_and_mistakes_are_named() {
+    let names = |flags: Flags, environment: &[(&str, &str)], file: &str| {
+        let parts = load_with(file, flags, environment).unwrap().parts;
+        (parts.names(Kind::System).join(","), parts.names(Kind::App).join(","))
+    };
+    let file = "systems = [\"viewer\", \"lock\"]\napps = [\"painter\"]\n";
+    let both = |systems: &str, apps: &str| (systems.to_owned(), apps.to_owned());
+    assert_eq!(names(Flags::default(), &[], file), both("lock,viewer", "painter"));
+    let environment = [("SYNCLINE_SYSTEMS", "queue, lock"), ("SYNCLINE_APPS", "")];
+    let file = "apps = []";
+    assert_eq!(names(Flags::default(), &environment, file), both("lock,queue", ""));
+    let flags = Flags { systems: Some("state".to_owned()), ..Flags::default() };
+    assert_eq!(names(flags, &environment, file), both("state", ""));
+    for (file, problem) in [
+        ("systems = [\"lok\"]", "systems: expected some of kv, lock, state"),
+        ("apps = [\"lock\"]", "apps: expected some of painter, found \"lock\""),
+        ("systems = [\"lock\"]\napps = [\"painter\"]", "apps: painter needs viewer, which is not on"),
+    ] {
+        let found = problems(file);
+        assert!(found[0].contains(problem), "{found:?}");
+    }
+}
+
+#[test]
+fn a_job_of_a_part_runs_where_the_file_says_nothing_of_jobs() {
+    let jobs = probe("", crate::schedule::config::read);
+    let [job] = jobs.as_slice() else { panic!("one job expected: {jobs:?}") };
+    assert_eq!((job.name.as_str(), job.cron.as_str(), job.cost.as_usd()), ("paint", "* * * * *", 0.002));
+    assert!(matches!((job.gate, &job.run, job.on_arrival), (Gate::Viewers, Run::Kind("paint"), false)));
 }
 
 #[test]
@@ -86,25 +205,22 @@ fn every_mistake_in_a_file_is_named_with_line_column_key_and_expectation() {
         ("[viewer]\nallowed_origins = [\"*\"]", "2:20: viewer.allowed_origins[0]: expected an origin"),
         ("[log]\nlevel = \"inf\"", "2:9: log.level: expected one of off, error, warn, info, debug, trace"),
         ("public_base_url = \"ftp://x\"", "1:19: public_base_url: expected an address such as https://"),
-        ("[[jobs]]\ncron = \"* * * * *\"\nrun = \"picture\"", "1:1: jobs[0].name: missing, expected a name"),
+        ("[[jobs]]\ncron = \"* * * * *\"\nrun = \"paint\"", "1:1: jobs[0].name: missing, expected a name"),
+        ("[[jobs]]\nname = \"a\"\nrun = \"paint\"", "1:1: jobs[0].cron: missing, expected a cron expression"),
         (
-            "[[jobs]]\nname = \"a\"\nrun = \"picture\"",
-            "1:1: jobs[0].cron: missing, expected a cron expression",
-        ),
-        (
-            "[[jobs]]\nname = \"A b\"\ncron = \"* * * * *\"\nrun = \"picture\"",
+            "[[jobs]]\nname = \"A b\"\ncron = \"* * * * *\"\nrun = \"paint\"",
             "2:8: jobs[0].name: expected 1 to 64 of",
         ),
         (
-            "[[jobs]]\nname = \"a\"\ncron = \"* * *\"\nrun = \"picture\"",
+            "[[jobs]]\nname = \"a\"\ncron = \"* * *\"\nrun = \"paint\"",
             "3:8: jobs[0].cron: expected a cron expression",
         ),
         (
-            "jobs = [{ name = \"a\", cron = \"* * * * *\", run = \"pictur\" }]",
-            "1:49: jobs[0].run: expected one of picture",
+            "jobs = [{ name = \"a\", cron = \"* * * * *\", run = \"pain\" }]",
+            "1:49: jobs[0].run: expected one of paint",
         ),
         (
-            "[[jobs]]\nname = \"a\"\ncron = \"* * * * *\"\ngate = \"viewer\"\nrun = \"picture\"",
+            "[[jobs]]\nname = \"a\"\ncron = \"* * * * *\"\ngate = \"viewer\"\nrun = \"paint\"",
             "4:8: jobs[0].gate: expected one of viewers, visible-viewers, always, found \"viewer\"; did you mean \"viewers\"?",
         ),
         (
@@ -117,7 +233,7 @@ fn every_mistake_in_a_file_is_named_with_line_column_key_and_expectation() {
         ),
         (
             "[[jobs]]\nname = \"a\"\ncron = \"* * * * *\"\nrun = { comand = [\"x\"] }",
-            "4:7: jobs[0].run: expected \"picture\"",
+            "4:7: jobs[0].run: expected { http",
         ),
     ];
     for (file, expected) in cases {
@@ -135,7 +251,7 @@ fn broken_syntax_is_named_with_line_and_column() {
 
 #[test]
 fn all_mistakes_are_told_at_once_and_names_of_jobs_are_unique() {
-    let job = "[[jobs]]\nname = \"twice\"\ncron = \"* * * * *\"\nrun = \"picture\"\n";
+    let job = "[[jobs]]\nname = \"twice\"\ncron = \"* * * * *\"\nrun = \"paint\"\n";
     let found = problems(&format!("dta = \"x\"\n{job}{job}\n[viewer]\ntrust_forwarded_for = 1\n"));
     for expected in
         ["dta: unknown key", "jobs[1].name: another job", "viewer.trust_forwarded_for: expected true"]
@@ -146,8 +262,8 @@ fn all_mistakes_are_told_at_once_and_names_of_jobs_are_unique() {
 
 #[test]
 fn jobs_can_be_calls_commands_or_absent() {
-    assert!(load("jobs = []").unwrap().jobs.is_empty());
-    let config = load(
+    assert!(probe("jobs = []", crate::schedule::config::read).is_empty());
+    let jobs = probe(
         r#"
         [[jobs]]
         name = "report"
@@ -164,9 +280,9 @@ fn jobs_can_be_calls_commands_or_absent() {
         gate = "always"
         run = { command = ["tidy", "--all"] }
         "#,
-    )
-    .unwrap();
-    let [report, tidy] = config.jobs.as_slice() else { panic!("two jobs expected") };
+        crate::schedule::config::read,
+    );
+    let [report, tidy] = jobs.as_slice() else { panic!("two jobs expected") };
     let Run::Http(call) = &report.run else { panic!("a call expected") };
     assert_eq!((call.method.as_str(), call.headers[0].1.expose()), ("PUT", "Bearer canary-2"));
     assert_eq!((report.retries, report.on_arrival, report.gate), (2, true, Gate::VisibleViewers));
@@ -262,38 +378,34 @@ fn the_printed_configuration_loads_again_as_the_same() {
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(settings(&printed), settings(&again));
-    assert_eq!(load(&load("jobs = []").unwrap().to_string()).unwrap().jobs.len(), 0);
+    assert!(load("jobs = []").unwrap().to_string().contains("jobs = []"));
 }
 
 #[test]
 fn a_named_file_must_exist() {
     let flags = Flags { config: Some("/nonexistent/syncline.toml".into()), ..Flags::default() };
-    let error = Config::load(&flags, &|_| None).unwrap_err();
+    let error = Config::load(&flags, &|_| None, parts()).unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
 }
 
 #[test]
 fn qu_23_a_queue_is_declared_by_an_address_and_a_pace() {
-    let config = load(
-        "[[queues]]\nname = \"geocode\"\nurl = \"https://api.example/{key}?k=canary\"\ninterval_ms = 250\n\
+    let file = "[[queues]]\nname = \"geocode\"\nurl = \"https://api.example/{key}?k=canary\"\ninterval_ms = 250\n\
          max_attempts = 3\nsuccess = [\"2xx\", \"404\"]\nheaders = { authorization = \"canary\" }\n\
          [[queues]]\nname = \"post\"\nurl = \"http://api.example/\"\nbody = '{\"q\":\"{key}\"}'\n\
-         [[queues]]\nname = \"fetchRakutenSearch\"\ninterval_ms = 1000\n",
-    )
-    .unwrap();
-    let [geocode, post, rakuten] = config.queues.as_slice() else { panic!("{:?}", config.queues) };
+         [[queues]]\nname = \"mixing\"\ninterval_ms = 1000\n";
+    let queues = probe(file, crate::queue::config::read);
+    let [geocode, post, mixing] = queues.as_slice() else { panic!("{queues:?}") };
     let api = geocode.api.as_ref().unwrap();
     assert_eq!((geocode.settings.interval.as_millis(), geocode.settings.concurrency), (250, 1));
     assert_eq!((geocode.settings.retry.max_attempts, &api.method), (3, &http::Method::GET));
     assert!(api.success.iter().any(|statuses| statuses.contains(404)));
     let api = post.api.as_ref().unwrap();
     assert_eq!((&api.method, api.headers[0].1.expose()), (&http::Method::POST, "application/json"));
-    assert!(rakuten.api.is_none());
-    assert_eq!(
-        (rakuten.settings.interval.as_millis(), rakuten.settings.retry_delay.as_millis()),
-        (1000, 500)
-    );
+    assert!(mixing.api.is_none());
+    assert_eq!((mixing.settings.interval.as_millis(), mixing.settings.retry_delay.as_millis()), (1000, 500));
 
+    let config = load(file).unwrap();
     assert!(!format!("{config:?}{config}").contains("canary"), "{config}");
     assert!(config.secrets().contains(&"canary".to_owned()));
     load(&config.to_string().replace("[redacted]", "x")).unwrap();
@@ -320,8 +432,8 @@ fn qu_23_what_is_wrong_with_a_queue_is_said() {
             "4:1: queues[0].intervall_ms: unknown key; did you mean `interval_ms`?",
         ),
         (
-            "name = \"scanner\"\nurl = \"http://x/{key}\"",
-            "3:7: queues[0].url: this is one of the bookshelf's own",
+            "name = \"mixing\"\nurl = \"http://x/{key}\"",
+            "3:7: queues[0].url: this queue is brought by a part",
         ),
     ] {
         let found = of(lines);
@@ -332,58 +444,18 @@ fn qu_23_what_is_wrong_with_a_queue_is_said() {
 }
 
 #[test]
-fn bk_04_the_book_apis_are_where_file_and_environment_say() {
-    let usual = load("").unwrap().shelf;
-    assert!(usual.enabled && !usual.asks_rakuten());
-    assert_eq!(
-        usual.cover_origins(),
-        [
-            "http://books.google.com",
-            "https://books.google.com",
-            "https://ndlsearch.ndl.go.jp",
-            "https://thumbnail.image.rakuten.co.jp"
-        ]
-    );
-    let file = "[shelf]\nndl_base_url = \"http://127.0.0.1:1/ndl\"\nrakuten_application_id = \"canary\"\n";
-    let environment =
-        [("RAKUTEN_BASE_URL", "http://127.0.0.1:2"), ("GOOGLE_BOOKS_BASE_URL", "http://127.0.0.1:3/books")];
-    let config = load_with(file, Flags::default(), &environment).unwrap();
-    assert_eq!(config.shelf.ndl.to_string(), "http://127.0.0.1:1/ndl");
-    assert_eq!(config.shelf.ndl_thumbnail.to_string(), "http://127.0.0.1:1/thumbnail");
-    assert_eq!(
-        config.shelf.cover_origins(),
-        ["http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"]
-    );
-    assert!(config.shelf.asks_rakuten());
-    assert!(!format!("{config:?}{config}").contains("canary"));
-    assert!(config.secrets().contains(&"canary".to_owned()));
-
-    let wrong = load_with("", Flags::default(), &[("NDL_BASE_URL", "ndl")]).unwrap_err().to_string();
-    assert_eq!(wrong, "environment NDL_BASE_URL: shelf.ndl_base_url: base URL is not an absolute URL");
-    let off = load("[shelf]\nenabled = false").unwrap().shelf;
-    assert!(!off.enabled && off.cover_origins().is_empty());
-}
-
-#[test]
 fn ss_06_kinds_of_entities_are_declared_and_mistakes_are_named() {
     let kinds = |file: &str| {
-        let config = load(file).unwrap();
-        config.entities.iter().map(|kind| (kind.entity_type.to_string(), kind.settings)).collect::<Vec<_>>()
+        let kinds = probe(file, crate::inbox::config::read);
+        kinds.iter().map(|kind| (kind.entity_type.to_string(), kind.editable)).collect::<Vec<_>>()
     };
-    let usual = kinds("");
-    assert_eq!(usual.len(), 7);
-    assert!(
-        usual.contains(&("call_log".to_owned(), false)) && usual.contains(&("schedule".to_owned(), true))
-    );
+    assert_eq!(kinds(""), [("brush".to_owned(), true)]);
     let more =
-        kinds("[[entities]]\nname = \"voicemail\"\n[[entities]]\nname = \"schedule\"\nsettings = false\n");
-    assert_eq!(more.len(), 8);
-    assert!(
-        more.contains(&("voicemail".to_owned(), false)) && more.contains(&("schedule".to_owned(), false))
-    );
+        kinds("[[entities]]\nname = \"voicemail\"\n[[entities]]\nname = \"brush\"\nsettings = false\n");
+    assert_eq!(more, [("voicemail".to_owned(), false), ("brush".to_owned(), false)]);
     for (name, why) in [
         ("Voice-Mail", "must begin with a small letter"),
-        ("recording_file", "stands for files"),
+        ("sketch_file", "stands for files"),
         ("a; DROP TABLE kv", "must begin with a small letter"),
     ] {
         let found = problems(&format!("[[entities]]\nname = {name:?}\n"));
@@ -391,37 +463,4 @@ fn ss_06_kinds_of_entities_are_declared_and_mistakes_are_named() {
     }
     let twice = problems("[[entities]]\nname = \"a\"\n[[entities]]\nname = \"a\"\n");
     assert!(twice[0].contains("declared twice"), "{twice:?}");
-}
-
-#[test]
-fn ss_26_recordings_are_in_a_folder_unless_a_bucket_is_named_with_its_keys() {
-    let usual = load("data = \"/srv\"").unwrap().recordings;
-    assert_eq!((usual.dir.to_str(), usual.s3.is_none()), (Some("/srv/recordings"), true));
-    let environment = [
-        ("RECORDINGS_DIR", "/calls"),
-        ("RECORDINGS_S3_BUCKET", "calls"),
-        ("RECORDINGS_S3_ENDPOINT", "http://127.0.0.1:9000"),
-        ("AWS_ACCESS_KEY_ID", "key-canary"),
-        ("AWS_SECRET_ACCESS_KEY", "secret-canary"),
-    ];
-    let config = load_with("", Flags::default(), &environment).unwrap();
-    let s3 = config.recordings.s3.as_ref().unwrap();
-    assert_eq!((s3.bucket.as_str(), s3.region.as_str(), s3.path_style), ("calls", "us-east-1", true));
-    assert_eq!(config.recordings.dir.to_str(), Some("/calls"));
-    let shown = format!("{config}\n{config:?}");
-    assert!(!shown.contains("canary"), "{shown}");
-    assert!(config.secrets().contains(&"secret-canary".to_owned()));
-    let amazon = load_with("", Flags::default(), &[environment[1], environment[3], environment[4]]).unwrap();
-    let s3 = amazon.recordings.s3.unwrap();
-    assert_eq!((s3.endpoint.as_str(), s3.path_style), ("https://s3.us-east-1.amazonaws.com/", false));
-    for (file, why) in [
-        ("[recordings.s3]\nbucket = \"calls\"\n", "AWS_ACCESS_KEY_ID"),
-        ("[recordings.s3]\nbucket = \"Calls!\"\n", "the name of a bucket"),
-        ("[recordings.s3]\nprefix = \"../up\"\n", "what keys begin with"),
-        ("[recordings]\nmax_bytes = 0\n", "a whole number from 1"),
-        ("[recordings]\nfolder = \"x\"\n", "unknown"),
-    ] {
-        let found = problems(file).join("\n");
-        assert!(found.contains(why), "{file}: {found}");
-    }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use syncline_core::queue::presets;
+use crate::shelf::presets;
 
 /// The outside APIs that are stood in for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{FromRequest as _, Request, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use metrics::Counter;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,21 +20,19 @@ use utoipa::ToSchema;
 
 use super::body::Json;
 use super::session::Sessions;
-use super::{Error, pages, viewer};
+use super::{Error, caller};
+use crate::address_rate::AddressRate;
 use crate::metrics::Registry;
+use crate::part::Access;
 use crate::rationed::Rationed;
 use crate::secret::Secret;
-use crate::viewer::newcomers::Newcomers;
 use crate::{Context, clock};
 
-pub(super) use super::session::{COOKIE, KEPT_PREFIX};
+pub(super) use super::session::COOKIE;
+pub(crate) use super::session::KEPT_PREFIX;
 
 /// Wrong tokens that one address may present each minute, and at once.
 const GUESSES_PER_MINUTE: u32 = 30;
-
-/// Paths that never need a token: health for those who watch over the node, heartbeats for viewers, and the session,
-/// which is where a token is presented.
-const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/api/session"];
 
 /// What must be presented.
 pub struct Auth {
@@ -46,7 +44,7 @@ pub struct Auth {
 struct Required {
     token_hash: [u8; 32],
     sessions: Sessions,
-    guesses: Mutex<Newcomers>,
+    guesses: Mutex<AddressRate>,
 }
 
 /// What a request shows.
@@ -63,7 +61,7 @@ impl Auth {
         let required = token.map(|token| Required {
             token_hash: Sha256::digest(token.expose()).into(),
             sessions: Sessions::new(token, secure_cookie, kv),
-            guesses: Mutex::new(Newcomers::new(GUESSES_PER_MINUTE)),
+            guesses: Mutex::new(AddressRate::new(GUESSES_PER_MINUTE)),
         });
         let help = "Requests with a wrong token, those refused unread after too many included.";
         let refused = registry.counter("syncline_http_credentials_refused_total", help, &[]);
@@ -79,11 +77,10 @@ impl Auth {
     pub(crate) async fn check(
         &self,
         address: Option<IpAddr>,
-        method: &Method,
-        path: &str,
+        access: Access,
         headers: &HeaderMap,
     ) -> Result<(), Error> {
-        let Some(required) = self.required.as_ref().filter(|_| !is_open(method, path)) else { return Ok(()) };
+        let Some(required) = self.required.as_ref().filter(|_| access != Access::Open) else { return Ok(()) };
         match self.shown(required, address, headers).await? {
             Shown::Right => Ok(()),
             Shown::Wrong | Shown::Nothing => Err(refused()),
@@ -142,7 +139,7 @@ impl Required {
         presented.ct_eq(&self.token_hash).into()
     }
 
-    fn guesses(&self) -> std::sync::MutexGuard<'_, Newcomers> {
+    fn guesses(&self) -> std::sync::MutexGuard<'_, AddressRate> {
         self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -174,7 +171,7 @@ pub(crate) async fn session(
     let authenticated = match &auth.required {
         None => true,
         Some(required) => {
-            let address = viewer::caller(request.extensions(), request.headers(), &context);
+            let address = caller::address(request.extensions(), request.headers(), &context);
             matches!(auth.shown(required, address, request.headers()).await?, Shown::Right)
         }
     };
@@ -189,8 +186,8 @@ pub(crate) async fn sign_in(
     State(context): State<Arc<Context>>,
     request: Request,
 ) -> Result<Response, Error> {
-    let address = viewer::caller(request.extensions(), request.headers(), &context);
-    let Json(presented) = Json::<SignIn, 4096>::from_request(request, &context).await?;
+    let address = caller::address(request.extensions(), request.headers(), &context);
+    let Json(presented) = Json::<SignIn>::from_request(request, &context).await?;
     let Some(required) = &context.auth.required else {
         return Ok(axum::Json(Session { required: false, authenticated: true }).into_response());
     };
@@ -214,11 +211,6 @@ pub(crate) async fn sign_out(
     let cookie = required.sessions.end(&headers, clock::wall()).await?;
     let session = Session { required: true, authenticated: false };
     Ok(([(header::SET_COOKIE, cookie)], axum::Json(session)).into_response())
-}
-
-pub(super) fn is_open(method: &Method, path: &str) -> bool {
-    let viewer = path == super::VIEWER_PATH && (method == Method::POST || method == Method::OPTIONS);
-    viewer || OPEN_PATHS.contains(&path) || pages::is_static(path)
 }
 
 fn refused() -> Error {
@@ -249,7 +241,7 @@ mod tests {
         let admitted = async |value: &[u8]| {
             let value = HeaderValue::from_bytes(value).unwrap();
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-            auth.check(None, &Method::GET, "/api/kv", &headers).await.is_ok()
+            auth.check(None, Access::Token, &headers).await.is_ok()
         };
         assert!(admitted(format!("Bearer {TOKEN}").as_bytes()).await);
         assert!(admitted(format!("bearer {TOKEN}").as_bytes()).await);

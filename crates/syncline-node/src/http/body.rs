@@ -26,8 +26,13 @@ const DISCARDING_MAX: Duration = Duration::from_secs(2);
 /// What JSON bodies are limited to unless their route says otherwise.
 pub(crate) const JSON_MAX_BYTES: usize = 64 * 1024;
 
-/// The whole body, if it is no larger than `limit_bytes`.
-pub(crate) async fn read(request: Request, limit_bytes: usize, limits: &Limits) -> Result<Bytes, Error> {
+/// How large a body may be, as the route's rules say; the door leaves it with the request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyMax(pub(crate) usize);
+
+/// The whole body, if it is no larger than its route allows.
+pub async fn read(request: Request, limits: &Limits) -> Result<Bytes, Error> {
+    let limit_bytes = request.extensions().get::<BodyMax>().map_or(JSON_MAX_BYTES, |max| max.0);
     let awaits_permission = request.headers().contains_key(header::EXPECT);
     let mut body = request.into_body();
     if body.size_hint().lower() > limit_bytes as u64 {
@@ -76,17 +81,17 @@ pub(crate) async fn read(request: Request, limit_bytes: usize, limits: &Limits) 
     Ok(whole.freeze())
 }
 
-/// A JSON body of at most `MAX` bytes.
-pub(crate) struct Json<T, const MAX: usize = JSON_MAX_BYTES>(pub(crate) T);
+/// A JSON body, as large as its route allows.
+pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<Context>> for Json<T, MAX> {
+impl<T: DeserializeOwned> FromRequest<Arc<Context>> for Json<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, context: &Arc<Context>) -> Result<Self, Error> {
         if !matches!(media_type(request.headers()), Some("application/json")) {
             return Err(unsupported("send the body as application/json"));
         }
-        let bytes = read(request, MAX, &context.config.limits).await?;
+        let bytes = read(request, &context.config.limits).await?;
         if !is_object(&bytes) {
             return Err(Error::invalid("invalid-body", "the body must be a JSON object"));
         }
@@ -95,23 +100,23 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Arc<Context>> for Json<T
 }
 
 /// Whether a body can be an object. The reader alone would also take a list for one, value by value.
-pub(crate) fn is_object(bytes: &[u8]) -> bool {
+pub fn is_object(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().first() == Some(&b'{')
 }
 
 /// The media type of a body without its parameters; `None` when it has none or one that cannot be read.
-pub(crate) fn media_type(headers: &HeaderMap) -> Option<&str> {
+pub fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(value.split(';').next().unwrap_or(value).trim())
 }
 
 /// 415: the body is of a kind that this route does not read.
-pub(crate) fn unsupported(message: &'static str) -> Error {
+pub fn unsupported(message: &'static str) -> Error {
     Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", message)
 }
 
 /// 400: what is wrong with the JSON, and where.
-pub(crate) fn not_json(error: &serde_json::Error) -> Error {
+pub fn not_json(error: &serde_json::Error) -> Error {
     let code = if error.is_data() { "invalid-body" } else { "invalid-json" };
     Error::invalid(code, format!("the body cannot be used: {error}"))
 }
@@ -126,7 +131,7 @@ fn stalled() -> Error {
 }
 
 /// Throws the rest of a refused body away, within bounds.
-pub(crate) async fn discard(mut body: Body) {
+pub async fn discard(mut body: Body) {
     let discarding = async {
         let mut discarded = 0;
         while let Some(Ok(frame)) = body.frame().await {
@@ -143,9 +148,9 @@ pub(crate) async fn discard(mut body: Body) {
 /// The query of a request, with a rejection of our own.
 #[derive(axum::extract::FromRequestParts)]
 #[from_request(via(axum::extract::Query), rejection(Error))]
-pub(crate) struct Query<T>(pub(crate) T);
+pub struct Query<T>(pub T);
 
 /// The variable parts of a path, with a rejection of our own.
 #[derive(axum::extract::FromRequestParts)]
 #[from_request(via(axum::extract::Path), rejection(Error))]
-pub(crate) struct Path<T>(pub(crate) T);
+pub struct Path<T>(pub T);

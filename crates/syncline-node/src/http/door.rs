@@ -18,8 +18,10 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use hyper::body::Body as _;
 use uuid::Uuid;
 
-use super::{Error, VIEWER_PATH, pages, recordings, viewer};
+use super::body::BodyMax;
+use super::{Error, caller, pages};
 use crate::Context;
+use crate::part::{Patience, Rules};
 use crate::server::AnswerShare;
 
 /// For answers that are not pages: nothing in them is to be run, framed or fetched.
@@ -35,29 +37,29 @@ static CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross
 
 pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
     let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-    let series = context.routes.series(matched, &method);
-    let for_viewer = uri.path() == VIEWER_PATH;
-    // Pages of other sites may send heartbeats, and learn no more than what came of them.
-    let beats = for_viewer && matches!(method, Method::POST | Method::OPTIONS);
-    let viewer_origin = if beats { context.guard.viewer_origin(&parts.headers).cloned() } else { None };
-    let mut response = match checked(&context, &parts).await {
-        Ok(()) => answer(&context, Request::from_parts(parts, body), next).await,
+    let (rules, series) = context.endpoints.find(matched, &method);
+    let allowed_origin = rules.allowed_origin(&parts.headers).cloned();
+    let mut response = match checked(&context, rules, &parts).await {
+        Ok(()) => {
+            parts.extensions.insert(BodyMax(rules.body_max_bytes));
+            answer(&context, rules, Request::from_parts(parts, body), next).await
+        }
         Err(error) => error.into_response(),
     };
-    if !pages::is_static(uri.path()) {
+    if !rules.embedded {
         response = within_share(&context, response);
     }
     if response.status().is_client_error() || response.status().is_server_error() {
-        response = explain(&context, response, &method, &uri, for_viewer);
+        response = explain(&context, response, &method, &uri, rules);
     }
     let headers = response.headers_mut();
-    if let Some(origin) = viewer_origin {
+    if let Some(origin) = allowed_origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     }
-    if for_viewer {
+    if !rules.origins.is_empty() {
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -72,10 +74,10 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
 }
 
 /// Whether the request may be answered, as far as its head tells.
-async fn checked(context: &Context, parts: &Parts) -> Result<(), Error> {
-    context.guard.check(parts)?;
-    let address = viewer::caller(&parts.extensions, &parts.headers, context);
-    context.auth.check(address, &parts.method, parts.uri.path(), &parts.headers).await
+async fn checked(context: &Context, rules: &Rules, parts: &Parts) -> Result<(), Error> {
+    context.guard.check(parts, rules)?;
+    let address = caller::address(&parts.extensions, &parts.headers, context);
+    context.auth.check(address, rules.access, &parts.headers).await
 }
 
 /// Takes the memory of a large answer from the share that all of them have together, until its last piece is on its way.
@@ -99,10 +101,12 @@ fn within_share(context: &Context, mut response: Response) -> Response {
 }
 
 /// The handler's answer, or an error when it panics or takes too long.
-async fn answer(context: &Context, request: Request, next: Next) -> Response {
+async fn answer(context: &Context, rules: &Rules, request: Request, next: Next) -> Response {
     let limits = &context.config.limits;
-    let long = request.uri().path() == recordings::INGEST_PATH;
-    let patience = if long { limits.upload_timeout } else { limits.request_timeout };
+    let patience = match rules.patience {
+        Patience::Request => limits.request_timeout,
+        Patience::Upload => limits.upload_timeout,
+    };
     let mut handling = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
     // Most answers, a heartbeat's among them, are there at once and need no timer.
     let handled = match futures::poll!(handling.as_mut()) {
@@ -125,13 +129,7 @@ async fn answer(context: &Context, request: Request, next: Next) -> Response {
 
 /// Turns whatever failed into JSON, and logs what is the node's own fault. What a limit refused is no fault, and comes in
 /// crowds: it is counted, and one of a minute is shown.
-fn explain(
-    context: &Context,
-    mut response: Response,
-    method: &Method,
-    uri: &Uri,
-    for_viewer: bool,
-) -> Response {
+fn explain(context: &Context, mut response: Response, method: &Method, uri: &Uri, rules: &Rules) -> Response {
     // A page that says in its own words what is wrong.
     if response.extensions().get::<pages::Whole>().is_some() {
         return response;
@@ -155,7 +153,7 @@ fn explain(
     } else {
         tracing::debug!(%id, %method, path = uri.path(), status, code, detail, "request refused");
     }
-    let mut explained = error.render(for_viewer, id);
+    let mut explained = error.render(rules.says_success, id);
     // A 405 says which methods there are, a 416 how much there is.
     for name in [header::ALLOW, header::CONTENT_RANGE, header::ACCEPT_RANGES] {
         if let Some(value) = response.headers_mut().remove(&name) {

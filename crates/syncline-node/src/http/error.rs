@@ -34,7 +34,7 @@ pub struct Error {
 /// The body of every error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// `false`, on `/api/viewer` only.
+    /// `false`, where successes say `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     success: Option<bool>,
     /// One sentence for people.
@@ -84,7 +84,7 @@ impl Error {
 
     /// Adds facts, an object, to the body.
     #[must_use]
-    pub(crate) fn with(self, facts: Value) -> Error {
+    pub fn with(self, facts: Value) -> Error {
         Error { facts, ..self }
     }
 
@@ -108,9 +108,9 @@ impl Error {
         self.detail.as_deref()
     }
 
-    /// The answer itself. `for_viewer` adds `success: false`, as that route promises.
-    pub(crate) fn render(&self, for_viewer: bool, id: Uuid) -> Response {
-        let success = for_viewer.then_some(false);
+    /// The answer itself. `says_success` adds `success: false`, as some routes promise.
+    pub(crate) fn render(&self, says_success: bool, id: Uuid) -> Response {
+        let success = says_success.then_some(false);
         let facts = self.facts.clone();
         let body = ErrorBody { success, error: self.message.clone(), code: self.code, facts };
         let mut response = (self.status, Json(body)).into_response();

@@ -14,8 +14,9 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use url::Url;
 
-use super::{Error, VIEWER_PATH};
+use super::Error;
 use crate::config::Config;
+use crate::part::{CrossSite, Rules};
 
 /// Longest host or origin that is repeated in an answer.
 const SHOWN_MAX_CHARS: usize = 100;
@@ -26,8 +27,6 @@ pub struct Guard {
     hosts: Vec<String>,
     /// The port on which any IP address will do as a host: a name is what rebinding needs.
     any_address_on: Option<u16>,
-    /// Origins of other sites whose pages may send heartbeats.
-    viewer_origins: Vec<String>,
 }
 
 impl Guard {
@@ -43,42 +42,30 @@ impl Guard {
             push_with_port(&mut hosts, &host, port, usual);
         }
         hosts.extend(config.allowed_hosts.iter().cloned());
-        Guard {
-            hosts,
-            any_address_on: address.ip().is_unspecified().then_some(port),
-            viewer_origins: config.viewer.allowed_origins.clone(),
-        }
+        Guard { hosts, any_address_on: address.ip().is_unspecified().then_some(port) }
     }
 
     /// Lets a request through or not. Looks at nothing but its head.
-    pub(crate) fn check(&self, parts: &Parts) -> Result<(), Error> {
+    pub(crate) fn check(&self, parts: &Parts, rules: &Rules) -> Result<(), Error> {
         let host = self.host(parts)?;
         if parts.method == Method::OPTIONS {
             return Ok(());
         }
         if matches!(parts.method, Method::GET | Method::HEAD) {
-            if same_site(&parts.headers) || is_open_to_pages(parts) {
+            if same_site(&parts.headers) || is_open_to_pages(parts, rules) {
                 return Ok(());
             }
             let message = "a page of another site may not read anything here";
             return Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message));
         }
-        let from_viewer = parts.uri.path() == VIEWER_PATH && self.viewer_origin(&parts.headers).is_some();
-        if from_viewer || (same_origin(&parts.headers, host) && same_site(&parts.headers)) {
+        if rules.allowed_origin(&parts.headers).is_some()
+            || (same_origin(&parts.headers, host) && same_site(&parts.headers))
+        {
             return Ok(());
         }
         let origin = parts.headers.get(header::ORIGIN).map_or("another site".to_owned(), shown);
         let message = format!("a page of {origin} may not change anything here");
         Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message))
-    }
-
-    /// The request's `Origin` if it is one of the other sites that may send heartbeats.
-    pub(crate) fn viewer_origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
-        let origin = headers.get(header::ORIGIN)?;
-        self.viewer_origins
-            .iter()
-            .any(|known| known.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
-            .then_some(origin)
     }
 
     /// The one host the request names, if we answer to it. HTTP/2 names it in the URI, HTTP/1.1 in a header.
@@ -131,12 +118,13 @@ fn same_origin(headers: &HeaderMap, host: &str) -> bool {
 }
 
 /// What pages of other sites may cause to be read: what holds no data, and a file that somebody followed a link to.
-fn is_open_to_pages(parts: &Parts) -> bool {
-    let path = parts.uri.path();
+fn is_open_to_pages(parts: &Parts, rules: &Rules) -> bool {
     let says = |name: &str, word: &str| parts.headers.get(name).is_some_and(|value| value == word);
-    let followed = says("sec-fetch-mode", "navigate") && says("sec-fetch-dest", "document");
-    let api = ["/api", "/storage", "/metrics", "/openapi.json"].iter().any(|part| path.starts_with(part));
-    !api || (followed && path.starts_with("/storage/"))
+    match rules.cross_site {
+        CrossSite::Refused => false,
+        CrossSite::Links => says("sec-fetch-mode", "navigate") && says("sec-fetch-dest", "document"),
+        CrossSite::Allowed => true,
+    }
 }
 
 /// `none` is the user's own doing, such as a bookmark.

@@ -25,7 +25,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the keys begin with that show whether the store takes writes.
-pub(super) const KEPT_PREFIX: &str = "node-ready:";
+pub(crate) const KEPT_PREFIX: &str = "node-ready:";
 
 /// How long such a key lives: longer than it takes until the next one.
 const KEPT: Duration = Duration::from_secs(600);

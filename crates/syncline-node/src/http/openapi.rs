@@ -13,7 +13,7 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder, SecurityRequirement};
 
-use super::{auth, error::ErrorBody, pages};
+use super::{auth, error::ErrorBody};
 use crate::Context;
 
 #[derive(utoipa::OpenApi)]
@@ -24,13 +24,8 @@ use crate::Context;
     ),
     servers((url = "/", description = "The node that serves this description")),
     tags(
-        (name = "state", description = "Entities that devices share, by space"),
-        (name = "lock", description = "Leases with a fencing token"),
-        (name = "outbox", description = "Changes and files on their way from one system to another"),
-        (name = "queue", description = "Keyed work at the pace of an outside API"),
-        (name = "viewer", description = "Who is watching, and the jobs that depend on it"),
-        (name = "kv", description = "Keys with a time to live"),
         (name = "session", description = "Signing a browser in and out"),
+        (name = "events", description = "What happens, as it happens"),
         (name = "health", description = "Whether the node is well, and what it counts")
     ),
     components(schemas(ErrorBody))
@@ -43,21 +38,16 @@ pub(crate) fn base() -> OpenApi {
 }
 
 /// Adds what holds for all routes alike: how callers show who they are, and what every error looks like.
-pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
+pub(crate) fn complete(mut api: OpenApi, is_open: impl Fn(&Method, &str) -> bool) -> OpenApi {
     let components = api.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     let cookie = ApiKey::Cookie(ApiKeyValue::new(auth::COOKIE));
     components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
-    if let Some(page) = api.paths.paths.get("/").cloned() {
-        for path in pages::further_paths() {
-            api.paths.paths.insert(path.to_owned(), page.clone());
-        }
-    }
     for (path, item) in &mut api.paths.paths {
         for (method, operation) in operations_mut(item) {
             operation.operation_id = Some(operation_id(path, operation));
             describe_responses(operation);
-            if !auth::is_open(&method, path) {
+            if !is_open(&method, path) {
                 let none = Vec::<String>::new();
                 let either =
                     ["token", "session"].map(|scheme| SecurityRequirement::new(scheme, none.clone()));
@@ -66,20 +56,6 @@ pub(crate) fn complete(mut api: OpenApi) -> OpenApi {
         }
     }
     api
-}
-
-/// What of `api` is told to programs: everything but pages and their files.
-pub(crate) fn published(api: &OpenApi) -> OpenApi {
-    let mut published = api.clone();
-    published
-        .paths
-        .paths
-        .retain(|_, item| !operations(item).any(|(_, operation)| has_tag(operation, "pages")));
-    published
-}
-
-fn has_tag(operation: &Operation, tag: &str) -> bool {
-    operation.tags.iter().flatten().any(|known| known == tag)
 }
 
 /// The name a generated client gives the operation: what it is about, and the name of its handler. Handlers alone are

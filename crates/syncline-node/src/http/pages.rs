@@ -1,6 +1,7 @@
-//! The dashboard's pages, their assets and the browser package, from inside the binary (from disk in debug builds).
+//! The console's pages, their assets and the browser package, from inside the binary (from disk in debug builds).
 //!
-//! A page's file holds what is its own, what goes into the head and what into the main part; `layout.html` is around all of them.
+//! A page's file holds what is its own, what goes into the head and what into the main part; `layout.html` is around all of
+//! them, with a menu of the pages that the parts of this node brought.
 //!
 //! Open to everybody: they hold no data. Everything has an `ETag` and is asked for again by name, so that a new version
 //! shows at the next visit.
@@ -15,62 +16,24 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use super::Error;
 use crate::Context;
+use crate::part::{Files, Kind, Page, Parts};
 
-/// The page that shows covers from elsewhere.
-const SHELF: &str = "/shelf";
-/// A context of its own inside the page of shared state.
-const STATE_FRAME: &str = "/state/frame";
-
+const OVERVIEW: &str = "index.html";
 const LAYOUT: &str = "layout.html";
 const MISSING: &str = "missing.html";
 /// Where a page's own part of the head goes in the layout.
 const HEAD: &str = "<!-- head -->";
 /// Where its main part goes; in its own file, where that begins.
 const MAIN: &str = "<!-- main -->";
+/// Where the menu goes.
+const MENU: &str = "<!-- menu -->";
+/// Where the names of the parts go, for scripts.
+const PARTS: &str = "data-parts=\"\"";
 
-/// What pages may load.
-pub(crate) struct Policies {
-    usual: HeaderValue,
-    shelf: HeaderValue,
-    framed: HeaderValue,
-}
-
-impl Policies {
-    /// Scripts, styles, pictures and connections of our own and nothing else; WASM may be compiled. On the shelf pictures
-    /// may also come from `cover_origins`; the frame may be put into our own pages.
-    pub(crate) fn new(cover_origins: &[String]) -> Policies {
-        let policy = |origins: &[String], ancestors: &str| {
-            let pictures: String = origins.iter().map(|origin| format!(" {origin}")).collect();
-            let policy = format!(
-                "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
-                 img-src 'self' data: blob:{pictures}; connect-src 'self'; worker-src 'self'; \
-                 frame-ancestors {ancestors}; base-uri 'none'; form-action 'self'"
-            );
-            HeaderValue::from_str(&policy).expect("origins are plain ASCII")
-        };
-        Policies {
-            usual: policy(&[], "'none'"),
-            shelf: policy(cover_origins, "'none'"),
-            framed: policy(&[], "'self'"),
-        }
-    }
-}
-
-/// Pages by path.
-const PAGES: [(&str, &str); 8] = [
-    ("/", "index.html"),
-    ("/viewer", "viewer.html"),
-    ("/gallery", "gallery.html"),
-    ("/state", "state.html"),
-    (STATE_FRAME, "state-frame.html"),
-    ("/project", "project.html"),
-    ("/calls", "calls.html"),
-    (SHELF, "shelf.html"),
-];
-
+/// The pages and files of the platform.
 #[derive(RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../web/pages"]
-struct Pages;
+pub(crate) struct ConsoleFiles;
 
 #[derive(RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../web/pkg"]
@@ -81,27 +44,97 @@ pub fn has_browser_package() -> bool {
     Package::get("syncline.js").is_some()
 }
 
-/// Whether `path` is a page, an asset or a part of the browser package.
-pub(crate) fn is_static(path: &str) -> bool {
-    path.starts_with("/assets/") || path.starts_with("/pkg/") || PAGES.iter().any(|(page, _)| *page == path)
+/// The pages of a node: the overview, and what its parts brought.
+pub(crate) struct Console {
+    pages: Vec<(Page, HeaderValue)>,
+    /// Where assets are looked for, in order.
+    files: Vec<Files>,
+    menu: String,
+    parts: String,
+    policy: HeaderValue,
 }
 
-/// A page of the dashboard.
-#[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html")))]
+impl Console {
+    pub(crate) fn new(parts: &Parts, pages: Vec<(&'static str, Page)>) -> Console {
+        let mut files: Vec<Files> = vec![ConsoleFiles::get];
+        for (_, page) in &pages {
+            if !files.iter().any(|known| std::ptr::fn_addr_eq(*known, page.files)) {
+                files.push(page.files);
+            }
+        }
+        let apps: Vec<&str> =
+            parts.on().filter(|part| part.kind() == Kind::App).map(crate::part::Part::name).collect();
+        let menu = menu(&pages, &apps);
+        let overview = ("", Page::new::<ConsoleFiles>("/", OVERVIEW));
+        let pages = std::iter::once(overview).chain(pages).map(|(_, page)| {
+            let policy = policy(&page.picture_origins, if page.framed { "'self'" } else { "'none'" });
+            (page, policy)
+        });
+        let names: Vec<&str> = parts.on().map(crate::part::Part::name).collect();
+        Console {
+            pages: pages.collect(),
+            files,
+            menu,
+            parts: format!("data-parts=\"{}\"", names.join(" ")),
+            policy: policy(&[], "'none'"),
+        }
+    }
+
+    /// The paths of all pages.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &'static str> {
+        self.pages.iter().map(|(page, _)| page.path)
+    }
+
+    /// A page in its layout, the link to itself marked. A file that is a whole page stays as it is.
+    fn compose(&self, path: &str, layout: &str, page: &str) -> String {
+        let Some((head, main)) = page.split_once(MAIN) else { return page.to_owned() };
+        let link = format!("href=\"{path}\"");
+        let marked = format!("{link} aria-current=\"page\"");
+        let menu = self.menu.replacen(&link, &marked, 1);
+        let layout = if path == "/" { layout.replacen(&link, &marked, 1) } else { layout.to_owned() };
+        let whole = layout.replacen(PARTS, &self.parts, 1).replacen(MENU, &menu, 1);
+        whole.replacen(HEAD, head.trim(), 1).replacen(MAIN, main.trim(), 1)
+    }
+
+    fn whole(&self, path: &str, file: &EmbeddedFile) -> Option<(String, HeaderValue)> {
+        let layout = ConsoleFiles::get(LAYOUT)?;
+        let text = |file: &EmbeddedFile| String::from_utf8_lossy(&file.data).into_owned();
+        Some((self.compose(path, &text(&layout), &text(file)), etag([&layout, file])))
+    }
+}
+
+/// The entries of the menu: systems, then apps, set apart.
+fn menu(pages: &[(&'static str, Page)], apps: &[&str]) -> String {
+    let mut apart = false;
+    let entries = pages.iter().filter_map(|(part, page)| {
+        let first = !apart && apps.contains(part);
+        apart |= first;
+        let class = if first { " class=\"apart\"" } else { "" };
+        let path = page.path;
+        page.menu.map(|word| format!("<li{class}><a class=\"is-{part}\" href=\"{path}\">{word}</a></li>"))
+    });
+    entries.collect::<Vec<_>>().join("\n          ")
+}
+
+/// Scripts, styles, pictures and connections of our own and nothing else; WASM may be compiled.
+fn policy(picture_origins: &[String], ancestors: &str) -> HeaderValue {
+    let pictures: String = picture_origins.iter().map(|origin| format!(" {origin}")).collect();
+    let policy = format!(
+        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
+         img-src 'self' data: blob:{pictures}; connect-src 'self'; worker-src 'self'; \
+         frame-ancestors {ancestors}; base-uri 'none'; form-action 'self'"
+    );
+    HeaderValue::from_str(&policy).expect("origins are plain ASCII")
+}
+
+/// A page of the console.
 pub(crate) async fn page(State(context): State<Arc<Context>>, request: Request) -> Result<Response, Error> {
-    let Policies { usual, shelf, framed } = &context.policies;
     let path = request.uri().path();
-    let name = PAGES.iter().find(|(page, _)| *page == path).map(|(_, name)| *name);
     let missing = || Error::missing("this page was not built into the node");
-    let file = name.and_then(Pages::get).ok_or_else(missing)?;
-    let layout = Pages::get(LAYOUT).ok_or_else(missing)?;
-    let policy = match path {
-        SHELF => shelf,
-        STATE_FRAME => framed,
-        _ => usual,
-    };
-    let etag = etag([&layout, &file]);
-    let text = compose(path, &String::from_utf8_lossy(&layout.data), &String::from_utf8_lossy(&file.data));
+    let found = context.console.pages.iter().find(|(page, _)| page.path == path);
+    let (page, policy) = found.ok_or_else(missing)?;
+    let file = (page.files)(page.file).ok_or_else(missing)?;
+    let (text, etag) = context.console.whole(path, &file).ok_or_else(missing)?;
     Ok(respond(LAYOUT, text.into_bytes().into(), etag, request.headers(), policy))
 }
 
@@ -116,27 +149,13 @@ pub(crate) async fn missing(State(context): State<Arc<Context>>, headers: Header
     if !accepted.contains("text/html") {
         return plain();
     }
-    let (Some(layout), Some(file)) = (Pages::get(LAYOUT), Pages::get(MISSING)) else { return plain() };
-    let text = compose("", &String::from_utf8_lossy(&layout.data), &String::from_utf8_lossy(&file.data));
-    let mut response = respond(
-        LAYOUT,
-        text.into_bytes().into(),
-        etag([&layout, &file]),
-        &HeaderMap::new(),
-        &context.policies.usual,
-    );
+    let whole = ConsoleFiles::get(MISSING).and_then(|file| context.console.whole("", &file));
+    let Some((text, etag)) = whole else { return plain() };
+    let policy = &context.console.policy;
+    let mut response = respond(LAYOUT, text.into_bytes().into(), etag, &HeaderMap::new(), policy);
     *response.status_mut() = StatusCode::NOT_FOUND;
     response.extensions_mut().insert(Whole);
     response
-}
-
-/// A page in its layout, the link to itself marked. A file that is a whole page stays as it is.
-fn compose(path: &str, layout: &str, page: &str) -> String {
-    let Some((head, main)) = page.split_once(MAIN) else { return page.to_owned() };
-    let (before, after) = layout.split_once("<nav").unwrap_or((layout, ""));
-    let link = format!("href=\"{path}\"");
-    let after = after.replacen(&link, &format!("{link} aria-current=\"page\""), 1);
-    format!("{}<nav{after}", before.replacen(HEAD, head.trim(), 1)).replacen(MAIN, main.trim(), 1)
 }
 
 /// A file the pages use.
@@ -148,9 +167,10 @@ pub(crate) async fn asset(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let name = format!("assets/{path}");
-    let file = Pages::get(&name).ok_or_else(|| Error::missing("there is no such asset"))?;
+    let file = context.console.files.iter().find_map(|files| files(&name));
+    let file = file.ok_or_else(|| Error::missing("there is no such asset"))?;
     let etag = etag([&file]);
-    Ok(respond(&name, file.data, etag, &headers, &context.policies.usual))
+    Ok(respond(&name, file.data, etag, &headers, &context.console.policy))
 }
 
 /// A file of the browser package.
@@ -165,12 +185,7 @@ pub(crate) async fn package(
         || Error::missing("there is no such file in the browser package: run `cargo xtask wasm` to build it");
     let file = Package::get(&path).ok_or_else(missing)?;
     let etag = etag([&file]);
-    Ok(respond(&path, file.data, etag, &headers, &context.policies.usual))
-}
-
-/// The paths of all pages but the first, which stands for them in the description of the API.
-pub(crate) fn further_paths() -> impl Iterator<Item = &'static str> {
-    PAGES.iter().skip(1).map(|(path, _)| *path)
+    Ok(respond(&path, file.data, etag, &headers, &context.console.policy))
 }
 
 fn respond(
@@ -223,28 +238,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_assets_and_package_are_static_and_nothing_else_is() {
-        for path in ["/", "/viewer", "/gallery", "/assets/app.js", "/pkg/syncline.js"] {
-            assert!(is_static(path), "{path}");
-        }
-        for path in ["/api/viewer", "/metrics", "/viewer/", "/assets", "/openapi.json", "/storage/pictures/x"]
-        {
-            assert!(!is_static(path), "{path}");
-        }
-    }
-
-    #[test]
-    fn every_page_is_whole_in_its_layout_and_marks_the_way_to_itself() {
-        let text = |name| String::from_utf8(Pages::get(name).unwrap().data.into_owned()).unwrap();
-        for (path, name) in PAGES {
-            let page = compose(path, &text(LAYOUT), &text(name));
+    fn a_page_is_whole_in_its_layout_and_marks_the_way_to_itself() {
+        let pages = ["/viewer", "/project"].map(|path| {
+            let file = if path == "/viewer" { "viewer.html" } else { "project.html" };
+            ("viewer", Page::new::<ConsoleFiles>(path, file).in_menu("Word"))
+        });
+        let console = Console::new(&Parts::default(), pages.to_vec());
+        for (page, _) in &console.pages {
+            let file = ConsoleFiles::get(page.file).unwrap();
+            let (page, path) = (console.whole(page.path, &file).unwrap().0, page.path);
             let once = |part: &str| page.matches(part).count() == 1;
             assert!(["<!doctype html>", "<title>", "<main", "</html>"].into_iter().all(once), "{page}");
-            assert!(!page.contains(HEAD) && !page.contains(MAIN), "{page}");
-            if path != STATE_FRAME {
-                assert!(once("aria-current=\"page\""), "{page}");
-                assert!(page.contains(&format!("href=\"{path}\" aria-current=\"page\"")), "{page}");
-            }
+            assert!(![HEAD, MAIN, MENU, PARTS].into_iter().any(|mark| page.contains(mark)), "{page}");
+            assert!(once("aria-current=\"page\""), "{page}");
+            assert!(page.contains(&format!("href=\"{path}\" aria-current=\"page\"")), "{page}");
         }
     }
 

@@ -23,7 +23,7 @@ use crate::clock;
 use crate::secret::Secret;
 
 /// What the kv's keys about sessions begin with.
-pub(super) const KEPT_PREFIX: &str = "node-session:";
+pub(crate) const KEPT_PREFIX: &str = "node-session:";
 
 const SECRET: &str = "node-session:secret";
 const ENDED: &str = "node-session:ended:";

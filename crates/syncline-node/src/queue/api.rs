@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 use syncline_core::queue::{Answer, retry_after};
 
+use super::config::Api;
 use super::{Task, Work};
 use crate::clock;
-use crate::config::Api;
 use crate::outbound::{self, Failure, Reply};
 
 /// Characters of an unwelcome answer that are kept as its reason.

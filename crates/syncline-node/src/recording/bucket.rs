@@ -14,9 +14,9 @@ use reqwest::{Body, RequestBuilder, Response};
 use rusty_s3::{Credentials, S3Action, UrlStyle};
 use tokio_util::io::ReaderStream;
 
+use super::S3;
 use super::disk::Staged;
 use super::{AUDIO, Error, META, Name, Receipt};
-use crate::config;
 use crate::outbound;
 
 /// How long a signed address is good for: long enough for clocks that differ by minutes.
@@ -46,7 +46,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn new(config: &config::S3) -> Bucket {
+    pub(super) fn new(config: &S3) -> Bucket {
         let style = if config.path_style { UrlStyle::Path } else { UrlStyle::VirtualHost };
         let bucket = rusty_s3::Bucket::new(
             config.endpoint.clone(),

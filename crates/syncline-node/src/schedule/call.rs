@@ -3,26 +3,22 @@
 //! One request an attempt. Success is a 2xx answer and nothing less: redirects are not followed, because a redirected
 //! POST turns into a GET that does nothing. The answer's beginning is kept for the history, the rest is not read.
 
-use super::work::{Done, Failure, Occasion, beginning};
-use crate::config::Call;
+use super::Call;
+use super::work::{Done, Failure, Firing, beginning};
 use crate::outbound::{opening, plain};
 
 /// How much of an answer is read for the history.
 const ANSWER_MAX_BYTES: usize = 4 * 1024;
 
 /// Makes the call once.
-pub(super) async fn make(
-    client: &reqwest::Client,
-    call: &Call,
-    occasion: &Occasion,
-) -> Result<Done, Failure> {
+pub(super) async fn make(client: &reqwest::Client, call: &Call, firing: &Firing) -> Result<Done, Failure> {
     let mut request = client
         .request(call.method.clone(), call.url.clone())
-        .header("x-syncline-job", &occasion.job)
-        .header("x-syncline-bucket", occasion.bucket.to_string())
-        .header("x-syncline-viewers", occasion.viewers)
+        .header("x-syncline-job", &firing.job)
+        .header("x-syncline-bucket", firing.bucket.to_string())
+        .header("x-syncline-viewers", firing.viewers)
         // The same for every attempt at one firing, so that a receiver can tell a repetition.
-        .header("idempotency-key", format!("{}/{}", occasion.job, occasion.bucket));
+        .header("idempotency-key", format!("{}/{}", firing.job, firing.bucket));
     for (name, value) in &call.headers {
         request = request.header(name, value.expose());
     }

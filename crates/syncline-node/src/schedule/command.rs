@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-use super::work::{Done, Failure, Occasion, ending};
+use super::work::{Done, Failure, Firing, ending};
 use crate::secret::is_secret_variable;
 
 /// How much of each output stream is kept.
@@ -27,14 +27,14 @@ pub(super) async fn run(
     program: &str,
     arguments: &[String],
     env: &[String],
-    occasion: &Occasion,
+    firing: &Firing,
 ) -> Result<Done, Failure> {
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env("SYNCLINE_JOB", &occasion.job)
-        .env("SYNCLINE_BUCKET", occasion.bucket.to_string())
-        .env("SYNCLINE_VIEWERS", occasion.viewers.to_string())
+        .env("SYNCLINE_JOB", &firing.job)
+        .env("SYNCLINE_BUCKET", firing.bucket.to_string())
+        .env("SYNCLINE_VIEWERS", firing.viewers.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

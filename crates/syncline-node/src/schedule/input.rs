@@ -1,6 +1,6 @@
 //! Whether a job's input has changed since its last success.
 //!
-//! A job may name what its result depends on: a file or an address; the built-in picture depends on its scene. The hash
+//! A job may name what its result depends on: a file or an address; the work of a part may know it by itself. The hash
 //! of the last input that led to success is kept in the kv. Anything unreadable counts as changed.
 
 use futures::StreamExt as _;
@@ -9,9 +9,8 @@ use syncline_core::kv::Key;
 use syncline_store::kv::Kv;
 use tokio::io::AsyncReadExt as _;
 
-use super::work::Occasion;
-use crate::config::{Input, Job, Run};
-use crate::gallery::Scene;
+use super::work::Firing;
+use super::{Input, Job, JobKinds, Run};
 
 /// What the keys begin with that say which input a job has seen.
 pub(crate) const INPUT_PREFIX: &str = "job-input:";
@@ -31,14 +30,15 @@ pub(super) enum Unreadable {
 pub(super) async fn hash(
     job: &Job,
     client: &reqwest::Client,
-    occasion: &Occasion,
+    kinds: &JobKinds,
+    firing: &Firing,
 ) -> Result<Option<String>, Unreadable> {
     match (&job.run, &job.input) {
         (_, Some(input)) => tokio::time::timeout(job.timeout, read(input, client))
             .await
             .map_err(|_| Unreadable::Http)?
             .map(Some),
-        (Run::Picture, None) => Ok(Some(Scene::of(occasion.bucket, occasion.viewers).hash())),
+        (Run::Kind(word), None) => Ok(kinds.find(word).and_then(|work| work.input_hash(firing))),
         (Run::Http(_) | Run::Command { .. }, None) => Ok(None),
     }
 }

@@ -16,11 +16,11 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Job;
 use super::record::{Counts, RunView};
-use super::work::{Ended, Failure, Occasion, Tools};
-use super::{Surroundings, input};
+use super::work::{Ended, Failure, Firing, Tools};
+use super::{SchedulerDeps, input};
 use crate::clock;
-use crate::config::Job;
 
 /// How long a bucket's lock key is kept.
 const LOCK_TTL: Duration = Duration::from_secs(55);
@@ -36,7 +36,7 @@ pub(super) type Asked = oneshot::Sender<RunView>;
 
 /// Where runs are started and when they are to end.
 #[derive(Clone)]
-pub(super) struct Crew {
+pub(super) struct RunControl {
     pub(super) stop: CancellationToken,
     pub(super) tracker: TaskTracker,
 }
@@ -44,7 +44,7 @@ pub(super) struct Crew {
 /// One job in this process.
 pub(super) struct Lane {
     pub(super) job: Job,
-    around: Surroundings,
+    deps: SchedulerDeps,
     tools: Tools,
     counts: Counts,
     /// Runs asked for by hand; locked by [`Lane::live`] for as long as it lives.
@@ -58,17 +58,17 @@ struct Started {
     id: Option<RunId>,
     reason: Reason,
     view: RunView,
-    occasion: Occasion,
+    firing: Firing,
     hash: Option<String>,
 }
 
 impl Lane {
-    pub(super) fn new(job: Job, around: Surroundings, tools: Tools, asked: mpsc::Receiver<Asked>) -> Lane {
-        let counts = Counts::new(&around.metrics, &job.name);
+    pub(super) fn new(job: Job, deps: SchedulerDeps, tools: Tools, asked: mpsc::Receiver<Asked>) -> Lane {
+        let counts = Counts::new(&deps.metrics, &job.name);
         let asked = Mutex::new(asked);
         Lane {
             job,
-            around,
+            deps,
             tools,
             counts,
             asked,
@@ -90,32 +90,32 @@ impl Lane {
     }
 
     /// Handles firings, arrivals and requests by hand until told to stop.
-    pub(super) async fn live(self: Arc<Self>, crew: Crew) {
+    pub(super) async fn live(self: Arc<Self>, control: RunControl) {
         let mut asked = self.asked.lock().await;
         let mut ticker = Ticker::new(self.job.cron.clone(), clock::wall());
         let mut solo = Solo::default();
-        let mut occupancy = self.around.viewers.occupancy();
+        let mut occupancy = self.deps.viewers.occupancy();
         loop {
             let wall = clock::wall();
             if let Some(bucket) = ticker.due(wall) {
-                self.fire(Trigger::Tick, bucket, &mut solo, &crew).await;
+                self.fire(Trigger::Tick, bucket, &mut solo, &control).await;
                 continue;
             }
             let next_at = ticker.next_at();
             self.next_at_ms.store(next_at.map_or(0, Timestamp::as_ms), Ordering::Relaxed);
             let pause = next_at.map_or(LOOK_AGAIN, |next_at| next_at.saturating_since(wall)).min(LOOK_AGAIN);
             tokio::select! {
-                () = crew.stop.cancelled() => break,
+                () = control.stop.cancelled() => break,
                 () = tokio::time::sleep(pause) => {}
                 Some(answer) = asked.recv() => {
-                    let view = self.fire(Trigger::Hand, Bucket::second(wall), &mut solo, &crew).await;
+                    let view = self.fire(Trigger::Hand, Bucket::second(wall), &mut solo, &control).await;
                     // Whoever asked may have gone; the run goes on.
                     drop(answer.send(view));
                 }
                 Ok(()) = occupancy.changed(), if self.job.on_arrival => {
                     let arrived = *occupancy.borrow_and_update();
                     if let Some(bucket) = ticker.current(clock::wall()).filter(|_| arrived) {
-                        self.fire(Trigger::Arrival, bucket, &mut solo, &crew).await;
+                        self.fire(Trigger::Arrival, bucket, &mut solo, &control).await;
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl Lane {
 
     /// Announces what happened to `view`'s run.
     pub(super) fn announce(&self, view: RunView) -> RunView {
-        self.around.events.publish("job", &view);
+        self.deps.events.publish("job", &view);
         view
     }
 
@@ -133,12 +133,12 @@ impl Lane {
         trigger: Trigger,
         bucket: Bucket,
         solo: &mut Solo,
-        crew: &Crew,
+        control: &RunControl,
     ) -> RunView {
         let watch = match self.job.gate {
             // Nobody has to be asked who is watching.
             Gate::Always if trigger == Trigger::Tick => Watch::NotConfigured,
-            _ => self.around.viewers.watch(self.job.gate).await,
+            _ => self.deps.viewers.watch(self.job.gate).await,
         };
         if watch == Watch::Unreadable {
             tracing::error!(job = self.job.name, %bucket, "viewers could not be read; the job runs as if somebody watched");
@@ -149,12 +149,12 @@ impl Lane {
             Watch::Known { viewers, .. } => viewers,
             Watch::Unreadable | Watch::NotConfigured => 0,
         };
-        let occasion = Occasion { job: self.job.name.clone(), bucket, viewers };
-        let hash = if decision.runs() { self.input_hash(&occasion).await } else { None };
+        let firing = Firing { job: self.job.name.clone(), bucket, viewers };
+        let hash = if decision.runs() { self.input_hash(&firing).await } else { None };
         let decision = decision.compared(self.unchanged(hash.as_deref()).await);
         let view = RunView::of(
             &self.job,
-            &self.around.node,
+            &self.deps.node,
             run,
             bucket,
             decision.reason(),
@@ -166,9 +166,9 @@ impl Lane {
                 self.counts.run(reason);
                 tracing::info!(job = self.job.name, %bucket, %reason, "a job runs");
                 self.running.store(true, Ordering::Release);
-                let started = Started { id: run, reason, view: view.clone(), occasion, hash };
+                let started = Started { id: run, reason, view: view.clone(), firing, hash };
                 self.announce(view.clone());
-                crew.tracker.spawn(Arc::clone(self).work(started, crew.stop.clone()));
+                control.tracker.spawn(Arc::clone(self).work(started, control.stop.clone()));
                 view
             }
         }
@@ -186,9 +186,9 @@ impl Lane {
         let intent = self.intent(reason);
         if trigger == Trigger::Hand {
             // It belongs to no bucket, so there is nothing to compete for; who asks gets a run, on record or not.
-            return (decision, self.counted(self.around.store.start(&intent).await));
+            return (decision, self.counted(self.deps.store.start(&intent).await));
         }
-        let claim = self.counted(self.around.store.claim(&intent, bucket, LOCK_TTL).await);
+        let claim = self.counted(self.deps.store.claim(&intent, bucket, LOCK_TTL).await);
         let (claim, run) = match claim {
             Some(Claim::Won { run_id }) => (rules::Claim::Won, Some(run_id)),
             Some(Claim::Taken { .. }) => (rules::Claim::Taken, None),
@@ -209,12 +209,12 @@ impl Lane {
                     detail: String::new(),
                     cost: self.cost(reason),
                 };
-                self.counted(self.around.store.finish(run, &outcome).await).map(|_| run)
+                self.counted(self.deps.store.finish(run, &outcome).await).map(|_| run)
             }
             // The bucket's record is the other node's run.
             (None, Reason::AnotherNode) => None,
             (None, _) => {
-                self.counted(self.around.store.record_skip(&self.intent(reason), bucket).await).flatten()
+                self.counted(self.deps.store.record_skip(&self.intent(reason), bucket).await).flatten()
             }
         };
         self.announce(view.ended(recorded))
@@ -224,7 +224,7 @@ impl Lane {
     async fn work(self: Arc<Self>, started: Started, stop: CancellationToken) {
         let began = clock::now();
         let Ended { attempts, result } = tokio::select! {
-            ended = self.tools.run(&self.job, &started.occasion) => ended,
+            ended = self.tools.run(&self.job, &started.firing) => ended,
             () = given_up(&stop) => Ended { attempts: 1, result: Err(Failure::Stopped) },
         };
         self.counts.took(clock::now().saturating_since(began), result.is_ok());
@@ -236,20 +236,20 @@ impl Lane {
             }
         };
         if let (Ending::Done, Some(hash)) = (ending, &started.hash) {
-            self.counted(input::remember(&*self.around.kv, &self.job.name, hash).await);
+            self.counted(input::remember(&*self.deps.kv, &self.job.name, hash).await);
         }
         self.running.store(false, Ordering::Release);
         let cost = self.cost(started.reason);
         let outcome = Outcome { ending, attempts, detail, cost };
         let recorded = match started.id {
-            Some(id) => self.counted(self.around.store.finish(id, &outcome).await).flatten(),
+            Some(id) => self.counted(self.deps.store.finish(id, &outcome).await).flatten(),
             None => None,
         };
         self.announce(recorded.map_or_else(|| started.view.finished(&outcome), RunView::from));
     }
 
-    async fn input_hash(&self, occasion: &Occasion) -> Option<String> {
-        input::hash(&self.job, &self.tools.client, occasion).await.unwrap_or_else(|error| {
+    async fn input_hash(&self, firing: &Firing) -> Option<String> {
+        input::hash(&self.job, &self.tools.client, &self.tools.kinds, firing).await.unwrap_or_else(|error| {
             // In doubt the input has changed.
             tracing::warn!(job = self.job.name, %error, "a job's input could not be read");
             None
@@ -258,7 +258,7 @@ impl Lane {
 
     async fn unchanged(&self, hash: Option<&str>) -> bool {
         let Some(hash) = hash else { return false };
-        self.counted(input::is_remembered(&*self.around.kv, &self.job.name, hash).await).unwrap_or(false)
+        self.counted(input::is_remembered(&*self.deps.kv, &self.job.name, hash).await).unwrap_or(false)
     }
 
     /// What the store answered; its failures are counted and logged here, and never stop the work.
@@ -272,7 +272,7 @@ impl Lane {
     }
 
     fn intent(&self, reason: Reason) -> Intent<'_> {
-        Intent { job: &self.job.name, node: &self.around.node, reason, cost: self.cost(reason) }
+        Intent { job: &self.job.name, node: &self.deps.node, reason, cost: self.cost(reason) }
     }
 
     /// What a run costs or a skip saves; a skip that another pays for saves nothing.

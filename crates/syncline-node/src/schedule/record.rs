@@ -9,8 +9,8 @@ use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_store::schedule::{Ending, Outcome, Run, RunId, State, Totals};
 
+use super::Job;
 use crate::clock;
-use crate::config::Job;
 use crate::metrics::Registry;
 
 /// One line of history.

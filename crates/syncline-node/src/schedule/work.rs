@@ -8,9 +8,7 @@ use std::time::Duration;
 use syncline_core::retry;
 use syncline_core::schedule::Bucket;
 
-use super::{call, command};
-use crate::config::{Job, Run};
-use crate::gallery::{Gallery, Scene};
+use super::{Job, JobKinds, Run, call, command};
 
 /// The longest pause between two attempts.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -18,12 +16,15 @@ pub(super) const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Longest text kept of one attempt.
 pub(super) const DETAIL_MAX_CHARS: usize = 300;
 
-/// What the work is told about the firing it belongs to.
+/// One firing of a job, as its work sees it.
 #[derive(Debug, Clone)]
-pub(super) struct Occasion {
-    pub(super) job: String,
-    pub(super) bucket: Bucket,
-    pub(super) viewers: u64,
+pub struct Firing {
+    /// The job's name.
+    pub job: String,
+    /// The minute, or the second, it fired for.
+    pub bucket: Bucket,
+    /// How many were watching.
+    pub viewers: u64,
 }
 
 /// What a run left behind.
@@ -47,14 +48,10 @@ pub(super) enum Failure {
     Exited { status: String, said: String },
     #[error("the node stopped before it was done")]
     Stopped,
-    #[error("cannot keep the picture: {0}")]
-    Store(syncline_store::Error),
-}
-
-impl From<syncline_store::Error> for Failure {
-    fn from(error: syncline_store::Error) -> Failure {
-        Failure::Store(error)
-    }
+    #[error("{0}")]
+    Work(String),
+    #[error("no part does jobs of the kind {0:?}")]
+    Unknown(&'static str),
 }
 
 impl Failure {
@@ -62,11 +59,11 @@ impl Failure {
     fn retryable(&self) -> bool {
         match self {
             Failure::Answered { status, .. } => matches!(status, 408 | 425 | 429 | 500..),
-            Failure::NotStarted { .. } | Failure::Stopped => false,
+            Failure::NotStarted { .. } | Failure::Unknown(_) | Failure::Stopped => false,
             Failure::TimedOut { .. }
             | Failure::Unreachable(_)
             | Failure::Exited { .. }
-            | Failure::Store(_) => true,
+            | Failure::Work(_) => true,
         }
     }
 }
@@ -81,18 +78,18 @@ pub(super) struct Ended {
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) client: reqwest::Client,
-    pub(super) gallery: Gallery,
+    pub(super) kinds: JobKinds,
 }
 
 impl Tools {
     /// Runs `job`, trying again as often as it says.
-    pub(super) async fn run(&self, job: &Job, occasion: &Occasion) -> Ended {
+    pub(super) async fn run(&self, job: &Job, firing: &Firing) -> Ended {
         let policy =
             retry::Policy { max_attempts: job.retries + 1, max_delay: PAUSE_MAX, ..retry::Policy::default() };
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let result = match tokio::time::timeout(job.timeout, self.attempt(job, occasion)).await {
+            let result = match tokio::time::timeout(job.timeout, self.attempt(job, firing)).await {
                 Ok(result) => result,
                 Err(_) => Err(Failure::TimedOut { after: job.timeout }),
             };
@@ -104,14 +101,14 @@ impl Tools {
         }
     }
 
-    async fn attempt(&self, job: &Job, occasion: &Occasion) -> Result<Done, Failure> {
+    async fn attempt(&self, job: &Job, firing: &Firing) -> Result<Done, Failure> {
         match &job.run {
-            Run::Http(call) => call::make(&self.client, call, occasion).await,
-            Run::Command { program, arguments, env } => command::run(program, arguments, env, occasion).await,
-            Run::Picture => {
-                let scene = Scene::of(occasion.bucket, occasion.viewers);
-                let picture = self.gallery.add(scene, occasion.bucket).await?;
-                Ok(Done { detail: picture.object_key })
+            Run::Http(call) => call::make(&self.client, call, firing).await,
+            Run::Command { program, arguments, env } => command::run(program, arguments, env, firing).await,
+            Run::Kind(word) => {
+                let work = self.kinds.find(word).ok_or(Failure::Unknown(word))?;
+                let done = work.run(firing).await.map_err(|error| Failure::Work(beginning(&error)))?;
+                Ok(Done { detail: beginning(&done) })
             }
         }
     }

@@ -13,8 +13,8 @@ use syncline_books::request::{Method, Request};
 use syncline_books::{CoverUrl, Isbn13, google, rakuten};
 use syncline_core::queue::Answer;
 
+use super::ShelfSettings;
 use crate::clock;
-use crate::config;
 use crate::outbound::{self, Failure, Reply};
 use crate::queue::CallMeters;
 
@@ -27,12 +27,12 @@ const NO_APPLICATION_ID: &str = "none";
 /// The APIs.
 pub(super) struct Apis {
     client: reqwest::Client,
-    config: config::Shelf,
+    config: ShelfSettings,
     application_id: ApplicationId,
 }
 
 impl Apis {
-    pub(super) fn new(config: config::Shelf) -> Apis {
+    pub(super) fn new(config: ShelfSettings) -> Apis {
         let id = config.rakuten_application_id.as_ref().map_or(NO_APPLICATION_ID, |id| id.expose());
         let application_id = ApplicationId::parse(id).expect("checked when the configuration was read");
         Apis { client: outbound::client(), config, application_id }

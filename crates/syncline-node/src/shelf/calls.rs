@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::presets;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use syncline_books::Isbn13;
 use syncline_books::book::Book;
 use syncline_books::ndl::{Page, PageKey};
-use syncline_core::queue::{Answer, Kind, presets};
+use syncline_core::queue::{Answer, Kind};
 use syncline_store::queue::RESULT_MAX_BYTES;
 
 use super::Inner;

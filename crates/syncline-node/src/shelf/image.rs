@@ -11,12 +11,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::presets;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream;
 use syncline_books::book::{self, Book, Source};
 use syncline_books::{CoverUrl, Isbn13};
-use syncline_core::queue::{Answer, Kind, Place, presets};
+use syncline_core::queue::{Answer, Kind, Place};
 use syncline_store::queue::List;
 use tokio_util::sync::CancellationToken;
 

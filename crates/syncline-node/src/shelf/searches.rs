@@ -3,8 +3,9 @@
 //! A search that is saved, saved again or changed is asked for anew: what the library said before does not count. Its
 //! collection stays as it was until the new one is there.
 
+use super::presets;
 use syncline_books::ndl::{Cap, PageKey, Search};
-use syncline_core::queue::{Kind, Place, presets};
+use syncline_core::queue::{Kind, Place};
 use syncline_store::queue::KEY_MAX_BYTES;
 
 use super::calls::PageResult;

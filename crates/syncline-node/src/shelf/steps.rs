@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::presets;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use syncline_books::Isbn13;
 use syncline_books::book::{self, Book, Source};
 use syncline_books::ndl::{Cap, End, PageKey, Paging, Search, Step};
-use syncline_core::queue::{Answer, Kind, Place, presets};
+use syncline_core::queue::{Answer, Kind, Place};
 use syncline_store::queue::RESULT_MAX_BYTES;
 use syncline_store::shelf::Found;
 

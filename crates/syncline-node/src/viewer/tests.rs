@@ -103,7 +103,7 @@ impl World {
         let kv = Arc::new(Failing { inner: self.store.kv(), failing: AtomicBool::new(false) });
         let bus = Bus::new();
         let port: Arc<dyn Kv> = kv.clone();
-        let config = config::Viewer::default();
+        let config = Settings::default();
         let viewers = Arc::new(Viewers::new(
             &config,
             NodeId::random(),

@@ -103,7 +103,13 @@ async fn vw_03_keys_that_nodes_write_for_themselves_can_be_read_and_not_changed(
     // Everything that makes a node write to the kv: a viewer, a picture, a browser that signs in and out.
     world.json("POST", "/api/viewer", "{\"sessionId\":\"s\"}").await;
     let bucket: syncline_core::schedule::Bucket = "2025-11-11T12:00".parse().unwrap();
-    world.context.gallery.add(syncline_node::gallery::Scene::of(bucket, 1), bucket).await.unwrap();
+    world
+        .context
+        .find::<syncline_node::gallery::Gallery>()
+        .unwrap()
+        .add(syncline_node::gallery::Scene::of(bucket, 1), bucket)
+        .await
+        .unwrap();
     let signed_in = send("POST", "/api/session", "{\"token\":\"a-token-long-enough-for-anybody\"}").await;
     let cookie = signed_in.header("set-cookie").split(';').next().unwrap().to_owned();
     let sign_out = http::Request::delete("/api/session").header("cookie", cookie);

@@ -59,7 +59,13 @@ async fn fill(world: &World) {
         let kept = Kept { entry: Entry { stamp, live: true }, stored: Some(stored) };
         let changes = vec![Change::Entity { id: "a".to_owned(), kept }];
         let batch = Batch { after: 0, epoch: NEW_EPOCH.to_owned(), changes };
-        world.context.states.push(&Space::new(format!("space-{n}")).unwrap(), batch).await.unwrap();
+        world
+            .context
+            .find::<std::sync::Arc<syncline_node::state::States>>()
+            .unwrap()
+            .push(&Space::new(format!("space-{n}")).unwrap(), batch)
+            .await
+            .unwrap();
     }
     let payload = json!({ "text": "x".repeat(1_000_000) }).to_string();
     for n in 0..24 {

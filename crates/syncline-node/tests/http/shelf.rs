@@ -132,7 +132,7 @@ async fn bk_08_covers_may_come_from_the_sources_and_from_nowhere_else() {
 
 #[tokio::test]
 async fn a_node_without_a_shelf_has_none_of_its_queues() {
-    let world = World::new("[shelf]\nenabled = false\n").await;
+    let world = World::new("apps = []\n").await;
     world.json("POST", "/api/shelf/scan", "{\"isbn\":\"9784000000079\"}").await.refused(404, "not-found");
     assert_eq!(world.get("/api/queues").await.value(), json!({ "queues": [] }));
 }

@@ -1,5 +1,8 @@
 //! A node without a socket: real configuration, real store, real router.
 
+#[path = "../common/parts.rs"]
+mod parts;
+
 use std::io::Write;
 use std::sync::Arc;
 
@@ -13,6 +16,7 @@ use syncline_node::config::Flags;
 use syncline_node::{Config, Context, http as api};
 use syncline_store::Store;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// The host every request names unless it says otherwise.
@@ -45,18 +49,16 @@ impl World {
     pub(crate) async fn quiet(file: &str, store: Store) -> World {
         let config = config(file);
         let address = config.listen;
-        let context = Context::new(config, store, address);
-        context.entities.prepare().await.unwrap();
+        let context = Context::new(config, store, address).await.unwrap();
         World { app: api::app(&context), context, _workers: CancellationToken::new().drop_guard() }
     }
 
     async fn put_together(file: &str, store: Store, app: impl FnOnce(&Arc<Context>) -> Router) -> World {
         let config = config(file);
         let address = config.listen;
-        let context = Context::new(config, store, address);
+        let context = Context::new(config, store, address).await.unwrap();
         let halt = CancellationToken::new();
-        let (viewer, viewer_halt) = (Arc::clone(&context.viewer), halt.clone());
-        tokio::spawn(async move { viewer.run(viewer_halt).await });
+        context.start(&halt, &TaskTracker::new());
         World { app: app(&context), context, _workers: halt.drop_guard() }
     }
 
@@ -94,8 +96,8 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Body> {
 pub(crate) fn config(file: &str) -> Config {
     let mut written = tempfile::NamedTempFile::new().unwrap();
     written.write_all(file.as_bytes()).unwrap();
-    let flags = Flags { config: Some(written.path().to_owned()), ..Flags::default() };
-    Config::load(&flags, &|_| None).unwrap()
+    let flags = Flags { config: Some(written.path().to_owned()), apps: parts::apps(file), ..Flags::default() };
+    Config::load(&flags, &|_| None, parts::all()).unwrap()
 }
 
 /// What came back.

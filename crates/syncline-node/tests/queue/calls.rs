@@ -11,7 +11,7 @@ const FAST: &str = "interval_ms = 20\nretry_delay_ms = 50";
 
 async fn world(api: &Api, lines: &str) -> (World, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let file = format!("[shelf]\nenabled = false\n{}", api.queue("words", lines));
+    let file = format!("apps = []\n{}", api.queue("words", lines));
     (World::start(folder.path(), None, &file, &[]).await, folder)
 }
 
@@ -334,7 +334,7 @@ async fn qu_34_an_outage_fails_no_key() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = format!(
-        "[shelf]\nenabled = false\n[[queues]]\nname = \"words\"\nurl = \"http://{closed}/{{key}}\"\n\
+        "apps = []\n[[queues]]\nname = \"words\"\nurl = \"http://{closed}/{{key}}\"\n\
          interval_ms = 0\nretry_delay_ms = 1\nbreaker_pause_sec = 1\nmax_attempts = 3\n"
     );
     let world = World::start(folder.path(), None, &file, &[]).await;

@@ -11,7 +11,7 @@ use crate::world::{World, until};
 async fn qu_20_what_waits_when_a_node_stops_is_done_by_the_next() {
     let api = Api::start(|_, _| Said::new(200, "{}").after(Duration::from_millis(30))).await;
     let folder = tempfile::tempdir().unwrap();
-    let file = format!("[shelf]\nenabled = false\n{}", api.queue("words", "interval_ms = 20"));
+    let file = format!("apps = []\n{}", api.queue("words", "interval_ms = 20"));
     let keys: Vec<String> = (0..20).map(|n| format!("k{n}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let first = World::start(folder.path(), None, &file, &[]).await;
@@ -37,7 +37,7 @@ async fn qu_20_a_call_that_does_not_end_is_given_back_when_the_node_stops() {
     .await;
     let folder = tempfile::tempdir().unwrap();
     let file =
-        format!("[shelf]\nenabled = false\n{}", api.queue("words", "interval_ms = 20\ntimeout_sec = 600"));
+        format!("apps = []\n{}", api.queue("words", "interval_ms = 20\ntimeout_sec = 600"));
     let first = World::start(folder.path(), None, &file, &[]).await;
     first.enqueue("words", "new", &["a"]).await;
     until("the call", async || (!api.calls().is_empty()).then_some(())).await;

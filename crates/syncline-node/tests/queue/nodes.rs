@@ -17,7 +17,7 @@ mod postgres {
         let database = syncline_sim::postgres::database();
         let api = Api::start(|_, _| Said::new(200, "{}").after(Duration::from_millis(5))).await;
         let file = format!(
-            "[shelf]\nenabled = false\n{}",
+            "apps = []\n{}",
             api.queue("words", &format!("interval_ms = {}", INTERVAL.as_millis()))
         );
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

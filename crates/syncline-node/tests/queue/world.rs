@@ -1,5 +1,8 @@
 //! Nodes that really run, and ways to wait for what they do.
 
+#[path = "../common/parts.rs"]
+mod parts;
+
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,12 +33,12 @@ impl World {
         let head =
             format!("listen = \"127.0.0.1:0\"\ndata = {:?}\njobs = []\n{database}", folder.join("data"));
         std::fs::write(&path, head + lines).unwrap();
-        let flags = Flags { config: Some(path), ..Flags::default() };
+        let flags = Flags { config: Some(path), apps: parts::apps(lines), ..Flags::default() };
         let environment = environment.to_vec();
         let variable = move |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
         };
-        let node = Node::start(Config::load(&flags, &variable).unwrap()).await.unwrap();
+        let node = Node::start(Config::load(&flags, &variable, parts::all()).unwrap()).await.unwrap();
         World { node, client: reqwest::Client::new() }
     }
 

@@ -1,5 +1,8 @@
 //! Nodes that really run, and ways to wait for what they do.
 
+#[path = "../common/parts.rs"]
+mod parts;
+
 use std::future::Future;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -34,8 +37,8 @@ impl World {
             writeln!(file, "database_url = {url:?}").unwrap();
         }
         file.write_all(jobs.as_bytes()).unwrap();
-        let flags = Flags { config: Some(path), ..Flags::default() };
-        let node = Node::start(Config::load(&flags, &|_| None).unwrap()).await.unwrap();
+        let flags = Flags { config: Some(path), apps: parts::apps(""), ..Flags::default() };
+        let node = Node::start(Config::load(&flags, &|_| None, parts::all()).unwrap()).await.unwrap();
         World { node, client: reqwest::Client::new(), _folder: folder }
     }
 

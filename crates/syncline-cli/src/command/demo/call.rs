@@ -56,7 +56,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let flags = Flags { database_url: self.database_url.clone(), ..Flags::default() };
-        let config = Config::load(&flags, &|name| std::env::var(name).ok())?;
+        let config = Config::load(&flags, &|name| std::env::var(name).ok(), crate::parts::all())?;
         let url = config.database_url.expose();
         let stop = stop_signal()?;
         // The outbox has to be there before anything can be put into it.

@@ -1,0 +1,13 @@
+//! Which parts a node of this program can have: the systems of the platform, and the apps. The only place that lists them.
+
+use syncline_node::gallery::GalleryPart;
+use syncline_node::part::Part;
+use syncline_node::recording::CallsPart;
+use syncline_node::shelf::BookshelfPart;
+
+/// All of them; the configuration says which are on.
+pub(crate) fn all() -> Vec<Box<dyn Part>> {
+    let apps: [Box<dyn Part>; 3] =
+        [Box::new(BookshelfPart::default()), Box::new(CallsPart::default()), Box::new(GalleryPart)];
+    syncline_node::systems().into_iter().chain(apps).collect()
+}

@@ -1,0 +1,174 @@
+//! `/api/kv`: the key-value store over HTTP.
+//!
+//! Prefixes that parts have reserved ([`ReservedKeys`]) can be read here and not changed; the secret behind the cookies is
+//! not shown either. What a part shows under its prefix is listed under that prefix and no shorter one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use syncline_core::kv::{self, Key, LIST_MAX};
+use syncline_store::kv::{Asked, Entry};
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use super::reserved::Reserved;
+use super::{ReservedKeys, Stored};
+use crate::Context;
+use crate::http::body::{Json, Path, Query};
+use crate::http::{Error, range};
+use crate::part::{Routes, Rules, Service};
+
+/// A page of a listing ends when it has this many bytes as JSON.
+const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The word for keys that are a node's own.
+const RESERVED_KEY: &str = "reserved-key";
+
+/// A value of the largest size, with every character escaped, and the words around it.
+const WRITE_MAX_BYTES: usize = kv::VALUE_MAX_BYTES * 6 + 1_024;
+
+/// Which keys are asked for.
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .with(routes!(list))
+        .with_rules(Rules::new().body_max_bytes(WRITE_MAX_BYTES), routes!(read, write, remove))
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub(crate) struct Wanted {
+    /// Those that begin with this; all if absent.
+    #[serde(default)]
+    prefix: String,
+    /// Those behind this key: the `next` of the page before.
+    after: Option<String>,
+    /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// `false` leaves the values out.
+    values: Option<bool>,
+}
+
+/// Several keys.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct KeyListing {
+    entries: Vec<Stored>,
+    /// What to send as `after` to get the next page; `null` at the end.
+    next: Option<String>,
+}
+
+/// What to store.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Write {
+    value: String,
+    /// How long it lives from now on; for ever if absent.
+    ttl_sec: Option<f64>,
+}
+
+/// What was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Removed {
+    key: String,
+    /// Whether there was anything to remove.
+    deleted: bool,
+}
+
+/// Lists keys in their order, a page at a time.
+#[utoipa::path(get, path = "/api/kv", tag = "kv", params(Wanted),
+    responses((status = 200, body = KeyListing), (status = 400)))]
+pub(crate) async fn list(
+    State(context): State<Arc<Context>>,
+    Service(reserved): Service<ReservedKeys>,
+    Query(wanted): Query<Wanted>,
+) -> Result<axum::Json<KeyListing>, Error> {
+    let limit = range::checked(wanted.limit, LIST_MAX)?;
+    let (prefix, after) = (&wanted.prefix, wanted.after.as_deref());
+    let values = wanted.values.unwrap_or(true);
+    let shown = reserved.covering(prefix).and_then(|reserved| reserved.keys);
+    let (mut entries, mut more) = match shown {
+        Some(keys) => keys.list(prefix, after, limit).await?,
+        None => {
+            let asked = Asked { prefix, after, limit, values };
+            let page = context.stored(context.kv.page(asked).await)?;
+            (page.entries.into_iter().map(Stored::from).collect(), page.more)
+        }
+    };
+    if !values {
+        entries.iter_mut().for_each(|entry| entry.value = None);
+    }
+    more |= range::fit(&mut entries, LIST_BYTES_MAX);
+    let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
+    entries.retain(|entry| !reserved.is_hidden(&entry.key));
+    Ok(axum::Json(KeyListing { entries, next }))
+}
+
+/// Reads a key.
+#[utoipa::path(get, path = "/api/kv/{key}", tag = "kv", params(("key" = String, Path)),
+    responses((status = 200, body = Stored), (status = 400), (status = 404)))]
+pub(crate) async fn read(
+    State(context): State<Arc<Context>>,
+    Service(reserved): Service<ReservedKeys>,
+    Path(key): Path<String>,
+) -> Result<axum::Json<Stored>, Error> {
+    let key = Key::new(key)?;
+    let covering = reserved.covering(key.as_str());
+    if covering.as_ref().is_some_and(|reserved| reserved.hidden) {
+        return Err(Error::new(StatusCode::FORBIDDEN, RESERVED_KEY, "nobody may read this key"));
+    }
+    let stored = match covering.and_then(|reserved| reserved.keys) {
+        Some(keys) => keys.get(key.as_str()).await?,
+        None => context.stored(context.kv.get(&key).await)?.map(Stored::from),
+    };
+    stored.map(axum::Json).ok_or_else(|| Error::missing("there is no such key"))
+}
+
+/// Sets a key.
+#[utoipa::path(put, path = "/api/kv/{key}", tag = "kv", params(("key" = String, Path)), request_body = Write,
+    responses((status = 200, body = Stored), (status = 400), (status = 403), (status = 413)))]
+pub(crate) async fn write(
+    State(context): State<Arc<Context>>,
+    Service(reserved): Service<ReservedKeys>,
+    Path(key): Path<String>,
+    Json(write): Json<Write>,
+) -> Result<axum::Json<Stored>, Error> {
+    let key = writable(&reserved, key)?;
+    let ttl = write.ttl_sec.map(ttl).transpose()?;
+    context.stored(context.kv.put(&key, &write.value, ttl).await)?;
+    Ok(axum::Json(Stored::new(key.into(), write.value, ttl)))
+}
+
+/// Removes a key. Removing what is not there is no error.
+#[utoipa::path(delete, path = "/api/kv/{key}", tag = "kv", params(("key" = String, Path)),
+    responses((status = 200, body = Removed), (status = 400), (status = 403)))]
+pub(crate) async fn remove(
+    State(context): State<Arc<Context>>,
+    Service(reserved): Service<ReservedKeys>,
+    Path(key): Path<String>,
+) -> Result<axum::Json<Removed>, Error> {
+    let key = writable(&reserved, key)?;
+    let deleted = context.stored(context.kv.delete(&key).await)?;
+    Ok(axum::Json(Removed { key: key.into(), deleted }))
+}
+
+fn writable(reserved: &ReservedKeys, key: String) -> Result<Key, Error> {
+    let key = Key::new(key)?;
+    if let Some(Reserved { prefix, why, .. }) = reserved.covering(key.as_str()) {
+        let message = format!("keys that begin with {prefix} cannot be changed here: {why}");
+        return Err(Error::new(StatusCode::FORBIDDEN, RESERVED_KEY, message));
+    }
+    Ok(key)
+}
+
+fn ttl(seconds: f64) -> Result<Duration, Error> {
+    let ttl = Duration::try_from_secs_f64(seconds).ok().filter(|ttl| !ttl.is_zero());
+    ttl.ok_or_else(|| Error::invalid("invalid-ttl", "ttl_sec must be more than zero"))
+}
+
+impl From<Entry> for Stored {
+    fn from(entry: Entry) -> Stored {
+        Stored::new(entry.key.into(), entry.value, entry.ttl_left)
+    }
+}

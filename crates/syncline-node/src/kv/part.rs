@@ -1,0 +1,38 @@
+//! The kv as a part of a node.
+
+use async_trait::async_trait;
+
+use super::{ReservedKeys, http};
+use crate::http::{auth, health};
+use crate::part::{BuildError, Kind, Part, Routes, Setup};
+
+/// Keys with a time to live.
+#[derive(Debug, Default)]
+pub struct KvPart;
+
+#[async_trait]
+impl Part for KvPart {
+    fn name(&self) -> &'static str {
+        "kv"
+    }
+
+    fn about(&self) -> &'static str {
+        "Keys with a time to live"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::System
+    }
+
+    fn routes(&self) -> Routes {
+        http::routes()
+    }
+
+    async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
+        let keys = ReservedKeys::default();
+        keys.hide(auth::KEPT_PREFIX, "they are about who is signed in: /api/session changes them");
+        keys.reserve(health::KEPT_PREFIX, "nodes try there whether the store takes writes");
+        setup.offer(keys);
+        Ok(())
+    }
+}

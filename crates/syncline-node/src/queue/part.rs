@@ -1,0 +1,55 @@
+//! The system `queue` as a part of a node.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{Queue, Queues, config, http};
+use crate::config::Settings;
+use crate::part::{BuildError, Kind, Part, Routes, Setup, Topic};
+
+/// Keyed work at the pace of an outside API.
+#[derive(Debug, Default)]
+pub struct QueuePart {
+    declared: Vec<Queue>,
+}
+
+#[async_trait]
+impl Part for QueuePart {
+    fn name(&self) -> &'static str {
+        "queue"
+    }
+
+    fn about(&self) -> &'static str {
+        "Keyed work at the pace of an outside API"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::System
+    }
+
+    fn configure(&mut self, settings: &mut Settings<'_>) {
+        self.declared = config::read(settings);
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.declared.iter().try_for_each(|queue| config::print(f, queue))
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        config::secrets(&self.declared)
+    }
+
+    fn routes(&self) -> Routes {
+        http::routes()
+    }
+
+    async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
+        let queues = Queues::new(setup.store.queues(), &self.declared, setup.events, setup.registry);
+        let started = queues.clone();
+        setup.on_start(move |halt, tracker| started.start(halt, tracker));
+        setup.offer(queues);
+        setup.topic(Topic::new("queue"));
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! `/api/jobs`: what is scheduled, what was decided and why, and runs by hand.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use syncline_store::schedule::HISTORY_MAX;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::routes;
+
+use crate::Context;
+use crate::http::Error;
+use crate::http::body::{Path, Query};
+use crate::part::{Routes, Service};
+use crate::schedule::{AskError, JobView, RunView, Scheduler};
+
+/// Lines of history on a page, unless asked otherwise.
+const PAGE: usize = 50;
+
+/// Every job.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Jobs {
+    jobs: Vec<JobView>,
+}
+
+/// A page of history.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Runs {
+    runs: Vec<RunView>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+pub(crate) struct Page {
+    /// At most this many, 50 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only runs before this one: the last `id` of the page before.
+    before: Option<i64>,
+}
+
+pub(crate) fn routes() -> Routes {
+    Routes::new().with(routes!(list)).with(routes!(history)).with(routes!(run))
+}
+
+/// Lists the jobs with their next firing, newest line of history and totals.
+#[utoipa::path(get, path = "/api/jobs", tag = "viewer", responses((status = 200, body = Jobs)))]
+pub(crate) async fn list(
+    State(context): State<Arc<Context>>,
+    Service(scheduler): Service<Scheduler>,
+) -> Result<axum::Json<Jobs>, Error> {
+    let jobs = context.stored(scheduler.jobs().await)?;
+    Ok(axum::Json(Jobs { jobs }))
+}
+
+/// Lists what a job did and did not do, newest first.
+#[utoipa::path(get, path = "/api/jobs/{name}/history", tag = "viewer", params(("name" = String, Path), Page),
+    responses((status = 200, body = Runs), (status = 400), (status = 404)))]
+pub(crate) async fn history(
+    State(context): State<Arc<Context>>,
+    Service(scheduler): Service<Scheduler>,
+    Path(name): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<Runs>, Error> {
+    let limit = page.limit.unwrap_or(PAGE);
+    if !(1..=HISTORY_MAX).contains(&limit) {
+        return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {HISTORY_MAX}")));
+    }
+    let runs = context.stored(scheduler.history(&name, page.before, limit).await)?;
+    let runs = runs.ok_or_else(|| Error::from(AskError::Unknown { name }))?;
+    Ok(axum::Json(Runs { runs }))
+}
+
+/// Runs a job now, whoever watches. The answer is the run as it began; events and history tell how it went on.
+#[utoipa::path(post, path = "/api/jobs/{name}/run", tag = "viewer", params(("name" = String, Path)),
+    responses((status = 202, body = RunView), (status = 404), (status = 429)))]
+pub(crate) async fn run(
+    Service(scheduler): Service<Scheduler>,
+    Path(name): Path<String>,
+) -> Result<(StatusCode, axum::Json<RunView>), Error> {
+    let run = scheduler.run_now(&name).await?;
+    Ok((StatusCode::ACCEPTED, axum::Json(run)))
+}
+
+impl From<AskError> for Error {
+    fn from(error: AskError) -> Error {
+        let message = error.to_string();
+        match error {
+            AskError::Unknown { .. } => Error::missing(message),
+            AskError::Busy => Error::new(StatusCode::TOO_MANY_REQUESTS, "busy", message).retry_after_sec(5),
+            AskError::Stopping => Error::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `/api/state/{space}`: devices keep in step through a space; `/api/state`: which there are.
+//!
+//! Asking makes nothing: a space begins with the first change that is sent to it.
+//!
+//! Changes are read and written by core's own JSON, so that a value leaves as it came, digit by digit. A batch is taken as a
+//! whole or not at all, and may be sent again: what is known already is no news.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+use serde::{Deserialize, Serialize};
+use syncline_core::state::json::Json;
+use syncline_core::state::names::{ID_MAX_BYTES, PAGE_MAX_BYTES, VALUE_MAX_BYTES};
+use syncline_core::state::{Change, InvalidSpace, Space, Start};
+use syncline_store::state::{Asked, BATCH_MAX, Batch, LIST_MAX, Listed, Page, Pushed};
+use utoipa::ToSchema;
+use utoipa_axum::routes;
+
+use crate::Context;
+use crate::http::body::{self, Path, Query};
+use crate::http::{Error, range};
+use crate::part::{Routes, Rules, Service};
+use crate::state::States;
+
+/// A full batch of the longest ids with every character escaped, and a last value of the largest size.
+const BODY_MAX_BYTES: usize = PAGE_MAX_BYTES + VALUE_MAX_BYTES + BATCH_MAX * (ID_MAX_BYTES * 6 + 256);
+
+/// Longest name that a listing goes on behind; a space's own are shorter.
+const AFTER_MAX_BYTES: usize = 256;
+
+/// What a device has.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub(crate) struct Have {
+    /// The number up to which it has everything; 0 if absent.
+    #[serde(default)]
+    after: u64,
+    /// The `epoch` that number is of; absent on first contact.
+    epoch: Option<String>,
+    /// Whether this continues pages that began at the beginning.
+    #[serde(default)]
+    paging: bool,
+}
+
+/// Changes after a number. Each is `{"id", "added" | "gone": stamp, "value"}` or `{"reset": stamp}`.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what is written by hand")]
+pub(crate) struct Changes {
+    /// Which log this is; another one means that all numbers begin anew. `new`: there is no such space yet.
+    epoch: String,
+    /// The number to ask after next time.
+    cursor: u64,
+    /// Whether more is there already.
+    more: bool,
+    /// Everything there is, from the beginning, because removals the device has not heard of are forgotten: what it had
+    /// and is not in these pages is gone.
+    whole: bool,
+    /// Everything there is, because this log does not know the device's number: it should send everything it has.
+    unknown: bool,
+    /// The time of day here, in milliseconds since 1970.
+    now: u64,
+    changes: Vec<serde_json::Value>,
+}
+
+/// What a device sends: at most 501 changes.
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "describes what is read by hand")]
+pub(crate) struct Sent {
+    /// The number up to which the device has everything.
+    after: u64,
+    /// The epoch that number is of.
+    epoch: String,
+    changes: Vec<serde_json::Value>,
+}
+
+/// What became of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Taken {
+    /// The log it is in. Of a space that had none yet it is not the one that was named, and the device asks again.
+    epoch: String,
+    /// The last number before this batch.
+    from: u64,
+    /// The last number now. A device that had `from` has `cursor`.
+    cursor: u64,
+    /// The device sent something older than what it should have had: it should ask for everything again.
+    lost: bool,
+    /// The time of day here, in milliseconds since 1970.
+    now: u64,
+}
+
+/// Which spaces are asked for.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub(crate) struct Spaces {
+    /// Those behind this name: the `next` of the page before.
+    #[serde(default)]
+    after: String,
+    /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// Several spaces, by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SpaceListing {
+    spaces: Vec<SpaceSummary>,
+    /// What to send as `after` to get the next page; `null` at the end.
+    next: Option<String>,
+}
+
+/// One space.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SpaceSummary {
+    space: String,
+    /// What is in it, removals that are still remembered included.
+    entities: u64,
+    /// The bytes of all that.
+    bytes: u64,
+    /// The number of its last change.
+    number: u64,
+}
+
+/// What was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SpaceRemoved {
+    space: String,
+    /// Whether there was anything to remove.
+    deleted: bool,
+}
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .with(routes!(list))
+        .with_rules(Rules::new().body_max_bytes(BODY_MAX_BYTES), routes!(pull, push, remove))
+}
+
+/// Lists spaces by name, a page at a time.
+#[utoipa::path(get, path = "/api/state", tag = "state", params(Spaces),
+    responses((status = 200, body = SpaceListing), (status = 400)))]
+pub(crate) async fn list(
+    Service(states): Service<Arc<States>>,
+    Query(wanted): Query<Spaces>,
+) -> Result<axum::Json<SpaceListing>, Error> {
+    let limit = range::checked(wanted.limit, LIST_MAX)?;
+    if wanted.after.len() > AFTER_MAX_BYTES || wanted.after.contains('\0') {
+        return Err(Error::invalid("invalid-query", "after must be the name of a space"));
+    }
+    let listed = states.list(&wanted.after, limit).await?;
+    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.name.clone());
+    let spaces = listed.into_iter().map(|Listed { name, entities, bytes, number }| SpaceSummary {
+        space: name,
+        entities,
+        bytes,
+        number,
+    });
+    Ok(axum::Json(SpaceListing { spaces: spaces.collect(), next }))
+}
+
+/// Removes a space and everything in it. A device that still has something of it sends that again when it is linked.
+#[utoipa::path(delete, path = "/api/state/{space}", tag = "state", params(("space" = String, Path)),
+    responses((status = 200, body = SpaceRemoved), (status = 400)))]
+pub(crate) async fn remove(
+    Service(states): Service<Arc<States>>,
+    Path(space): Path<String>,
+) -> Result<axum::Json<SpaceRemoved>, Error> {
+    let space = Space::new(space)?;
+    let deleted = states.remove(&space).await?;
+    Ok(axum::Json(SpaceRemoved { space: space.as_str().to_owned(), deleted }))
+}
+
+/// Changes of a space after the number a device has.
+#[utoipa::path(get, path = "/api/state/{space}", tag = "state", params(("space" = String, Path), Have),
+    responses((status = 200, body = Changes), (status = 400)))]
+pub(crate) async fn pull(
+    Service(states): Service<Arc<States>>,
+    Path(space): Path<String>,
+    Query(have): Query<Have>,
+) -> Result<Response, Error> {
+    let asked = Asked { after: have.after, epoch: have.epoch, paging: have.paging };
+    let page = states.pull(&Space::new(space)?, &asked).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text_of(&page)).into_response())
+}
+
+/// Takes changes of a device. 409 `reload` says that it has to ask for what is new first.
+#[utoipa::path(post, path = "/api/state/{space}", tag = "state", params(("space" = String, Path)), request_body = Sent,
+    responses((status = 200, body = Taken), (status = 400), (status = 409), (status = 413)))]
+pub(crate) async fn push(
+    State(context): State<Arc<Context>>,
+    Service(states): Service<Arc<States>>,
+    Path(space): Path<String>,
+    request: Request,
+) -> Result<axum::Json<Taken>, Error> {
+    let space = Space::new(space)?;
+    if body::media_type(request.headers()) != Some("application/json") {
+        return Err(body::unsupported("send the body as application/json"));
+    }
+    let bytes = body::read(request, &context.config.limits).await?;
+    let batch = batch(&bytes)?;
+    match states.push(&space, batch).await? {
+        Pushed::Taken { epoch, from, cursor, lost, now, .. } => {
+            Ok(axum::Json(Taken { epoch, from, cursor, lost, now: now.as_ms() }))
+        }
+        Pushed::Reload => {
+            let message = "the device has not heard of everything that is gone here: ask for what is new, then send again";
+            Err(Error::new(StatusCode::CONFLICT, "reload", message))
+        }
+        Pushed::Full => {
+            let message =
+                "the space holds as much as it can: remove something from it, or the space as a whole";
+            Err(Error::new(StatusCode::CONFLICT, "space-full", message))
+        }
+    }
+}
+
+fn batch(bytes: &[u8]) -> Result<Batch, Error> {
+    let text = str::from_utf8(bytes).map_err(|_| Error::invalid("invalid-json", "the body is not UTF-8"))?;
+    let json = Json::read(text).map_err(|error| Error::invalid("invalid-json", error.to_string()))?;
+    let after = json.member("after").and_then(Json::as_whole);
+    let epoch = json.member("epoch").and_then(Json::as_text);
+    let (Some(after), Some(epoch), Some(Json::List(list))) = (after, epoch, json.member("changes")) else {
+        let message = "the body must be an object with after, a number, epoch, a string, and changes, a list";
+        return Err(Error::invalid("invalid-body", message));
+    };
+    if list.len() > BATCH_MAX {
+        let message = format!("a batch has {BATCH_MAX} changes at most, not {}", list.len());
+        return Err(Error::invalid("too-many-changes", message));
+    }
+    let changes = json.member("changes").map_or(Err(0), Change::read_all);
+    let changes = changes.map_err(|at| {
+        Error::invalid("invalid-change", format!("change {at} of the batch, counted from 0, makes no sense"))
+    })?;
+    Ok(Batch { after, epoch: epoch.to_owned(), changes })
+}
+
+fn text_of(page: &Page) -> String {
+    let (whole, unknown) = (page.start == Start::Whole, page.start == Start::Unknown);
+    let mut out = format!(
+        "{{\"epoch\":\"{}\",\"cursor\":{},\"more\":{},\"whole\":{whole},\"unknown\":{unknown},\"now\":{},\"changes\":",
+        page.epoch,
+        page.cursor,
+        page.more,
+        page.now.as_ms()
+    );
+    Change::write_all(&page.changes, &mut out);
+    out.push('}');
+    out
+}
+
+impl From<InvalidSpace> for Error {
+    fn from(invalid: InvalidSpace) -> Error {
+        Error::invalid("invalid-space", invalid.to_string())
+    }
+}

@@ -1,0 +1,18 @@
+//! The parts of a node under test.
+
+use syncline_node::gallery::GalleryPart;
+use syncline_node::part::Part;
+use syncline_node::recording::CallsPart;
+use syncline_node::shelf::BookshelfPart;
+
+/// The systems of the platform and the apps.
+pub(crate) fn all() -> Vec<Box<dyn Part>> {
+    let apps: [Box<dyn Part>; 3] =
+        [Box::new(BookshelfPart::default()), Box::new(CallsPart::default()), Box::new(GalleryPart)];
+    syncline_node::systems().into_iter().chain(apps).collect()
+}
+
+/// All apps as a flag says it, unless the file says otherwise.
+pub(crate) fn apps(file: &str) -> Option<String> {
+    (!file.contains("apps = ")).then(|| "bookshelf,calls,gallery".to_owned())
+}
