@@ -15,6 +15,7 @@ mod shelf;
 mod template;
 
 pub use entities::Entity;
+pub(crate) use entities::RECORDING_FILE;
 pub use jobs::{Call, Input, Job, Run};
 pub use problem::{Error, Place, Problem};
 pub(crate) use queues::FAILURE_ATTEMPTS;

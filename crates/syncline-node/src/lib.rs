@@ -7,6 +7,7 @@
 //! - [`viewer`]: who is watching: heartbeats in memory, one report per node in the store
 //! - [`schedule`]: jobs that run while somebody watches
 //! - [`lock`]: leases, with a line for those who wait
+//! - [`folder`]: files beneath a folder and nowhere else
 //! - [`gallery`]: the pictures that the built-in job makes
 //! - [`demo`]: stand-ins for the book APIs, to try and to test
 //! - [`entity`]: what came from elsewhere, and settings that go there
@@ -24,6 +25,7 @@ pub mod config;
 pub mod demo;
 pub mod entity;
 pub mod events;
+pub mod folder;
 pub mod gallery;
 pub mod http;
 pub mod lock;
@@ -44,6 +46,7 @@ mod address;
 mod clock;
 mod outbound;
 mod rationed;
+mod text;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};

@@ -3,7 +3,6 @@
 //! [`Recordings`] is what the HTTP side sees. An `Upload` is written to the folder on this machine and hashed on the way;
 //! finished, it is moved into its place there or sent to a bucket. It holds a few megabytes of memory, whatever its size.
 //!
-//! - `recording/folder.rs`: never outside a folder, never through a link
 //! - `recording/disk.rs`: complete and synced, or not there
 //! - `recording/bucket.rs`: the same in storage that speaks S3
 //! - `recording/upload.rs`: pieces in, a receipt out
@@ -13,7 +12,7 @@
 
 mod bucket;
 mod disk;
-pub mod folder;
+pub use crate::folder;
 mod upload;
 
 use std::fmt;
@@ -31,7 +30,6 @@ use crate::entity::{DEPTH_MAX, is_deep};
 use crate::metrics::Registry;
 use bucket::Bucket;
 use disk::Disk;
-pub(crate) use disk::{hex, measure};
 pub(crate) use upload::{Kept, Upload};
 
 /// The files of a call.

@@ -2,10 +2,17 @@
 //!
 //! Those of the calls are there without being declared; a declaration of one of them only says whether it may be edited.
 
-use syncline_core::outbox::{ENTITY_TYPES, EntityType, RECORDING_FILE};
+use syncline_core::outbox::EntityType;
 use syncline_store::inbox::TYPES_MAX;
 
 use super::reader::Section;
+
+/// The types that are there without being declared.
+const ENTITY_TYPES: [&str; 7] =
+    ["call_log", "recording", "registered_number", "routing_rule", "ivr_flow", "schedule", "announcement"];
+
+/// The type whose entries stand for recordings, which travel by themselves and are not kept as entities.
+pub(crate) const RECORDING_FILE: &str = "recording_file";
 
 /// The kinds that are what happened, and not what somebody set.
 const HAPPENED: [&str; 2] = ["call_log", "recording"];
@@ -21,7 +28,7 @@ pub struct Entity {
 
 /// The kinds of a file, after those that are always there.
 pub(super) fn read(root: &Section<'_>) -> Vec<Entity> {
-    let known = EntityType::known().into_iter();
+    let known = ENTITY_TYPES.iter().filter_map(|name| EntityType::new(*name).ok());
     let mut entities: Vec<Entity> = known
         .map(|entity_type| Entity { settings: !HAPPENED.contains(&entity_type.as_str()), entity_type })
         .collect();

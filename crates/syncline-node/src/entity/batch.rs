@@ -6,11 +6,12 @@
 
 use serde_json::value::RawValue;
 use syncline_core::outbox::{
-    Invalid, InvalidMoment, Moment, Posted, PostedEntry, RECORDING_FILE, check_entity_id, check_payload_size,
+    Invalid, InvalidMoment, Moment, Posted, PostedEntry, check_entity_id, check_payload_size,
 };
 use syncline_store::inbox::{Arrival, BATCH_MAX, unknown_type};
 
 use super::{Entities, Sender};
+use crate::config::RECORDING_FILE;
 
 /// Deepest payload. What is nested deeper, many readers of JSON refuse, and nobody could read it back.
 pub(crate) const DEPTH_MAX: usize = 100;
