@@ -180,7 +180,10 @@ fn ss_36_ss_04_a_declaration_that_is_wrong_is_one_line_with_its_place_and_exit_c
             "entity_type: expected an entity type that ends in _file",
         ),
         (guide("toml").replace("upload_path", "upload"), "unknown field `upload`"),
-        (guide("toml").replace("remove_file", "remove_folder"), "after_receipt: remove_folder needs"),
+        (
+            guide("toml").replace("remove_file", "remove_folder").replace("{album}/", ""),
+            "after_receipt: remove_folder needs",
+        ),
     ];
     for (text, expected) in wrong {
         let config = config(&of, &text);

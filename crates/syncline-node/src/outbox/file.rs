@@ -86,18 +86,20 @@ impl UploadJob {
         let no_value = |error: NoValue| refused(error.to_string());
         let values = Values::read(entity_id, payload)
             .map_err(|error| Unsendable::Refused(format!("the payload names no file: {error}")))?;
-        let path = |file: &Template| path(file, &values).map_err(refused);
+        let path = |file: &Template, beside: Option<&str>| path(file, &values, beside).map_err(refused);
+        let file = path(&kind.file, None)?;
+        let name = file.last().map(String::as_str);
         let field = |(name, value): (&String, &Template)| {
             Ok((name.clone(), value.expand(&values).map_err(no_value)?))
         };
         let job = UploadJob {
             id: kind.id.expand(&values).map_err(no_value)?,
-            path: path(&kind.file)?,
             attachments: kind
                 .attachments
                 .iter()
-                .map(|attachment| path(&attachment.file))
+                .map(|attachment| path(&attachment.file, name))
                 .collect::<Result<_, _>>()?,
+            path: file,
             fields: kind.fields.iter().map(field).collect::<Result<_, Unsendable>>()?,
             kind: Arc::clone(kind),
             values,
@@ -252,12 +254,13 @@ pub(super) fn hex(hash: Sha256) -> String {
     format!("{:x}", bytes::Bytes::copy_from_slice(&hash.finalize()))
 }
 
-/// The names from the kind's folder to a file; if a value is no name, why.
-fn path(file: &Template, values: &Values) -> Result<Vec<String>, String> {
+/// The names from the kind's folder to a file; if a value is no name, why. `beside` is the name of the file that an attachment
+/// belongs to: a path in the payload ends in that one.
+fn path(file: &Template, values: &Values, beside: Option<&str>) -> Result<Vec<String>, String> {
     let steps = kind::steps(file)?;
     let (last, folders) = steps.split_last().ok_or("it has no name")?;
     let name = last.expand(values).map_err(|error| error.to_string())?;
-    let folders = folders.iter().map(|step| step.expand_beside(values, Some(&name)));
+    let folders = folders.iter().map(|step| step.expand_beside(values, beside.or(Some(&name))));
     let mut path = folders.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
     path.push(name);
     match path.iter().find(|name| !kind::is_name(name)) {

@@ -160,9 +160,9 @@ fn judge(shared: &Shared, entry: &Entry, stopped: Stopped) -> (Verdict, Receiver
             let (mut verdicts, receiver) = delivery.finish(&shared.policy, rand::random::<f64>);
             (verdicts.pop().unwrap_or(Verdict::GiveBack), receiver)
         }
-        Stopped::NotTaken(UploadFailure::NoSuchPath { reason }) => kind_is_down(shared, entry, reason),
+        Stopped::NotTaken(UploadFailure::NoSuchPath { reason })
+        | Stopped::Unsendable(Unsendable::NoFolder(reason)) => kind_is_down(shared, entry, reason),
         Stopped::Unsendable(Unsendable::Refused(reason)) => (Verdict::Dead { reason }, UP),
-        Stopped::Unsendable(Unsendable::NoFolder(reason)) => kind_is_down(shared, entry, reason),
         Stopped::Unsendable(unsendable) => failed(shared, entry, unsendable.to_string(), true),
         Stopped::Store(error) => {
             failed(shared, entry, format!("the receipt could not be stored: {error}"), true)

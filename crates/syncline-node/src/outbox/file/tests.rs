@@ -73,6 +73,11 @@ fn ss_36_ss_27_values_that_are_no_names_are_refused() {
     let job =
         read(photos(Path::new("root")), r#"{"photoId":"p1","album":"a84b4c76@pc33.example.com"}"#).unwrap();
     assert_eq!(job.path, ["a84b4c76@pc33.example.com", PHOTO]);
+    let job = read(photos(Path::new("root")), r#"{"photoId":"p1","path":"/srv/shop/p7/photo.jpg"}"#).unwrap();
+    assert_eq!(
+        (job.path, job.attachments),
+        (vec!["p7".to_owned(), PHOTO.to_owned()], vec![vec!["p7".to_owned(), META.to_owned()]])
+    );
 }
 
 #[test]

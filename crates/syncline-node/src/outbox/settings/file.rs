@@ -132,6 +132,12 @@ mod tests {
                 "serversync.toml:6:1: files[1].entity_type: \"a_file\" is declared twice",
             ),
             ("[files".to_owned(), "serversync.toml:1:"),
+            (
+                (0..=KINDS_MAX)
+                    .map(|n| format!("[[files]]\n{}", kind.replace("a_file", &format!("a{n}_file"))))
+                    .collect(),
+                "at most 64 kinds of files are allowed",
+            ),
         ];
         for (text, expected) in cases {
             let found = problems(&text);
