@@ -1,12 +1,17 @@
-//! `serversync`: carries what an application committed to its front end, until it is told to stop.
+//! `serversync`: sends what an application committed to its front end, until it is told to stop.
+
+mod recordings;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use syncline_node::outbox::{Odometer, Off, Outcome, Progress, Settings, Until, Worker};
+use syncline_node::outbox::{
+    InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Until, Worker,
+};
 use syncline_node::{StartError, log};
 
 use crate::output::{self, Shown, WrongUse};
@@ -24,6 +29,7 @@ Examples:
   serversync --once             send what is due now, then end
   serversync --drain            send all there is, with a bar, then end
   serversync --check            print the settings and look at the database, start nothing
+  serversync --config files.toml  send files of your own, too
 
 Environment:
   DATABASE_URL                  the application's database (required)
@@ -34,9 +40,10 @@ Environment:
   SYNC_BATCH_SIZE         100   entries in one request at most
   SYNC_TIMEOUT_SEC         30   how long an answer may take
   SYNC_MAX_ATTEMPTS        10   failures that make a dead letter
-  SYNC_PLAIN_RECEIPTS   false   delete a recording after a receipt without length
-                                and SHA-256
+  SYNC_PLAIN_RECEIPTS   false   remove a file after a receipt without length and
+                                SHA-256
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here
+  SYNC_CONFIG                   a file with [[files]]: kinds of files to send
   RECORDINGS_DIR                storage/recordings: a folder for each call
   SYNCLINE_LOG_LEVEL, SYNCLINE_LOG_FORMAT
 
@@ -44,10 +51,13 @@ Ctrl-C or SIGTERM stops it: what is under way is finished or given back.
 `syncline outbox` shows what waits and what was given up.
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.";
 
-/// Carry what was committed here to its front end, through any outage, each change once.
+/// Send what was committed here to its front end, through any outage, each change once.
 #[derive(Parser)]
 #[command(name = "serversync", version, styles = STYLES, after_help = EXAMPLES)]
 struct Cli {
+    /// A file with [[files]], the kinds of files to send. [env: SYNC_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    config: Option<String>,
     /// Send what is due now and end. Exit code 1 if anything failed.
     #[arg(long, conflicts_with = "drain")]
     once: bool,
@@ -66,12 +76,14 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> anyhow::Result<()> {
-    let mut settings = Settings::load(&|name| std::env::var(name).ok())?;
+    let mut settings = load(&cli)?;
     if cli.check {
         output::line(settings.to_string().trim_end())?;
         return Worker::check(&settings).await.map_err(|error| match error {
             // It may be right, and only not be there now.
-            StartError::Store { cause } if cause.retryable() => StartError::Store { cause }.into(),
+            OpenError::Start(StartError::Store { cause }) if cause.retryable() => {
+                StartError::Store { cause }.into()
+            }
             mistaken => WrongUse(mistaken.to_string()).into(),
         });
     }
@@ -83,7 +95,10 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     log::start(&settings.log, settings.secrets()).context("cannot start the log")?;
     // Listened for from the beginning: a signal during the start must not be lost.
     let stop = stop_signal()?;
-    let worker = Worker::open(&settings).await?;
+    let worker = Worker::open(&settings).await.map_err(|error| match error {
+        OpenError::Start(error) => anyhow::Error::from(error),
+        mistaken => WrongUse(mistaken.to_string()).into(),
+    })?;
     if let Some(address) = worker.address() {
         output::line(format_args!("listening on http://{address}"))?;
     }
@@ -92,7 +107,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         Cli { drain: true, .. } => Until::Drained,
         _ => Until::Stopped,
     };
-    let watching = bar.then(|| tokio::spawn(watch(worker.odometer())));
+    let watching = bar.then(|| tokio::spawn(watch(worker.progress())));
     let outcome = worker.run(until, stop).await;
     if let Some(watching) = watching {
         watching.abort();
@@ -102,12 +117,27 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     if until == Until::Stopped { Ok(()) } else { report(&outcome) }
 }
 
+/// The settings of the environment and of `--config`, and recordings as a kind of file.
+fn load(cli: &Cli) -> Result<Settings, InvalidSettings> {
+    let mut settings = Settings::load(&|name| match name {
+        "SYNC_CONFIG" if cli.config.is_some() => cli.config.clone(),
+        name => std::env::var(name).ok(),
+    })?;
+    // A configuration file that declares recordings by itself is right about them.
+    if !settings.files.iter().any(|kind| kind.entity_type == recordings::ENTITY_TYPE) {
+        let folder = std::env::var_os(recordings::VARIABLE).filter(|folder| !folder.is_empty());
+        let folder = folder.map_or_else(|| PathBuf::from(recordings::USUAL_FOLDER), PathBuf::from);
+        settings.files.insert(0, recordings::recordings(folder));
+    }
+    Ok(settings)
+}
+
 /// Moves a bar for as long as it is polled.
-async fn watch(odometer: Odometer) {
+async fn watch(reader: ProgressReader) {
     let mut bar = None;
     loop {
         // What a store that does not answer means is told by the worker.
-        if let Ok(Progress { sent, pending }) = odometer.read().await {
+        if let Ok(Progress { sent, pending }) = reader.read().await {
             let total = usize::try_from(sent + pending).unwrap_or(usize::MAX);
             let bar = bar.get_or_insert_with(|| progress::Progress::new(total));
             bar.set_total(total);
@@ -127,8 +157,8 @@ fn report(outcome: &Outcome) -> anyhow::Result<()> {
         Some(Off::All) => bail!(
             "sending is switched off in this database: `syncline outbox settings --enabled true` switches it on"
         ),
-        Some(Off::Recordings) => bail!(
-            "recordings are switched off in this database: `syncline outbox settings --recordings true` switches them on"
+        Some(Off::Files) => bail!(
+            "files are switched off in this database: `syncline outbox settings --files true` switches them on"
         ),
         None => {}
     }

@@ -12,7 +12,7 @@
 //! - [`EntityType`], [`SenderId`] and the limits: what an entry may be
 //! - [`Moment`] and [`Stamp`]: which of two changes of an entity is newer
 //! - [`Posted`]: a batch as it is posted
-//! - [`Said`], [`interpret`] and [`Answer`]: what the receiver's answer to a batch means
+//! - [`IngestReply`], [`interpret`] and [`Answer`]: what the receiver's answer to a batch means
 //! - [`Delivery`]: one batch on its way: sent whole, and split down to the poisonous entry when that fails
 //! - [`Health`]: how long to leave a receiver alone, and how much to ask of it at once
 //! - [`Verdict`]: what becomes of each entry
@@ -31,13 +31,13 @@ mod posted;
 mod stamp;
 mod verdict;
 
-pub use answer::{Answer, EntryResult, Response, Said, interpret};
-pub use delivery::{Delivery, Exchange, Item, PROBES_MAX};
+pub use answer::{Answer, EntryResult, IngestReply, Response, interpret};
+pub use delivery::{Delivery, PROBES_MAX, ReceiverState};
 pub use health::{Health, PAUSE};
 pub use moment::{InvalidMoment, Moment};
 pub use names::{
-    ENTITY_ID_MAX_BYTES, ENTITY_TYPE_MAX_BYTES, ENTITY_TYPES, EntityType, Invalid, PAYLOAD_MAX_BYTES,
-    RECORDING_FILE, SenderId, check_entity_id, check_payload_size,
+    ENTITY_ID_MAX_BYTES, ENTITY_TYPE_MAX_BYTES, EntityType, Invalid, PAYLOAD_MAX_BYTES, SenderId,
+    check_entity_id, check_payload_size,
 };
 pub use posted::{Posted, PostedEntry};
 pub use stamp::{AHEAD_MAX, Stamp};

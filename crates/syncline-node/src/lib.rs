@@ -7,6 +7,7 @@
 //! - [`node`]: the parts put together, started and stopped ([`Node::start`], [`Context`])
 //! - [`server`]: the accept loop; no connection sits for ever
 //! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
+//! - [`folder`]: files beneath a folder and nowhere else
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
@@ -27,6 +28,7 @@
 pub mod config;
 pub mod demo;
 pub mod events;
+pub mod folder;
 pub mod gallery;
 pub mod http;
 pub mod inbox;
@@ -51,6 +53,7 @@ mod address_rate;
 mod clock;
 mod outbound;
 mod rationed;
+mod text;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};

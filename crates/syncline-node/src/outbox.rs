@@ -1,43 +1,48 @@
-//! Carries what an application committed to its front end: what `serversync` runs.
+//! Sends what an application committed to its front end: the worker that `serversync` runs.
 //!
 //! ```text
-//!   sync_outbox ──claim──▶ lane of changes ──▶ flights: one request for a batch ──┐
-//!        ▲      ──claim──▶ lane of files   ──▶ flights: one upload for a recording ┤──▶ front end
-//!        └────────────────────────── settle: done, again later, dead, given back ◀─┘
+//!   sync_outbox ──claim──▶ lane of changes ──▶ a request for each batch ──┐
+//!        ▲      ──claim──▶ lane of files   ──▶ an upload for each file   ─┤──▶ front end
+//!        └───────────────── settle: done, again later, dead, given back ◀─┘
 //! ```
 //!
-//! - [`settings`]: what it is told ([`Settings`])
-//! - `lane`: when to claim, how much, and how long to leave a front end alone that is down
-//! - `flight`: a batch on its way; `carry`: a recording on its way
-//! - `sender`: the calls themselves; `recording`: the files, beneath their folder and nowhere else
-//! - `reserve`: room for bad times; `chores`: cleaning up, settings that change; `status`: `/metrics` and `/healthz`
+//! - [`settings`]: the environment and the configuration file ([`Settings`])
+//! - [`kind`]: which entries stand for files, and how those are sent ([`FileKind`]); [`template`]: values in texts
+//! - `lane`: when to claim, how much, and how long to leave a receiver alone that is down
+//! - `batch`: sends one batch; `upload`: sends one file; `file`: files beneath their folder and nowhere else
+//! - `sender`: the calls themselves; `shared`: what all of these need
+//! - `reserve`: room on the disk for bad times; `chores`: cleaning up, changed settings; `status`: `/metrics`, `/healthz`
 //!
-//! Guarantees: an entry is marked only after the front end took it, a recording is deleted only after its receipt is stored, and
-//! what a dead worker had claimed comes back. The rules are `syncline_core::outbox`'s, the table is
-//! `syncline_store::outbox`'s.
+//! Guarantees: an entry is marked only after the front end took it, a file is removed only after its receipt is stored, and
+//! entries that a dead worker had claimed come back. The rules are `syncline_core::outbox`'s, the table is
+//! `syncline_store::outbox`'s. No application is known here: files of a certain application are a [`FileKind`] of its own.
 
-mod carry;
+mod batch;
 mod chores;
-mod flight;
+mod file;
+pub mod kind;
 mod lane;
 mod meters;
-mod recording;
 mod reserve;
 mod sender;
 pub mod settings;
+mod shared;
 mod status;
+pub mod template;
+mod upload;
 
+pub use kind::{AfterReceipt, Attachment, FileKind, ReceiptRule};
 pub use settings::{InvalidSettings, Settings};
+pub use template::Template;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use syncline_core::outbox::{POLICY, SenderId, Verdict};
+use syncline_core::outbox::POLICY;
 use syncline_core::retry::Policy;
-use syncline_store::outbox::{ClaimId, Entry, Kind, Outbox};
+use syncline_store::outbox::Kind;
 use syncline_store::{Error, OutboxStore};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -49,14 +54,11 @@ use lane::Lane;
 use meters::Meters;
 use reserve::Reserve;
 use sender::Sender;
+use shared::{Counts, Live, Shared};
 
-/// How long a claim lasts without being renewed: what a dead worker had is sent by the next one after this.
+/// How long a claim lasts without being renewed: entries of a dead worker are sent by the next one after this.
 const LEASE_MIN: Duration = Duration::from_secs(2);
 const LEASE_MAX: Duration = Duration::from_secs(30);
-
-/// How long to wait before asking a store again that did not answer: at first, and at most.
-const STORE_PAUSE: Duration = Duration::from_millis(100);
-const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// When a worker is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +71,7 @@ pub enum Until {
     Drained,
 }
 
-/// What a worker did.
+/// What a worker has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Entries that the front end took.
@@ -89,8 +91,8 @@ pub struct Outcome {
 pub enum Off {
     /// Everything.
     All,
-    /// Recordings.
-    Recordings,
+    /// Files.
+    Files,
 }
 
 /// How far it is.
@@ -102,30 +104,50 @@ pub struct Progress {
     pub pending: u64,
 }
 
+/// Why a worker cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A kind of file that could not work.
+    #[error("the files of {entity_type}: {setting}: {what}")]
+    Kind {
+        /// The type of its entries.
+        entity_type: String,
+        /// The setting that is wrong.
+        setting: &'static str,
+        /// What was expected.
+        what: String,
+    },
+    /// The database or the address for metrics.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
 /// A worker: opened, not yet at work.
 pub struct Worker {
     shared: Arc<Shared>,
     store: OutboxStore,
     status: Option<(tokio::net::TcpListener, SocketAddr)>,
     registry: Registry,
-    reserve: Reserve,
+    reserve: Option<Reserve>,
 }
 
 impl Worker {
     /// Finds out whether [`Worker::open`] would succeed, as far as that can be seen without changing or sending anything.
-    pub async fn check(settings: &Settings) -> Result<(), StartError> {
+    pub async fn check(settings: &Settings) -> Result<(), OpenError> {
+        check_kinds(&settings.files)?;
         let listener = settings.metrics_listen.map(status::listen).transpose()?;
         drop(listener);
-        Ok(OutboxStore::check(settings.database_url.expose()).await?)
+        Ok(OutboxStore::check(settings.database_url.expose()).await.map_err(StartError::from)?)
     }
 
     /// Opens the database, and the place for metrics if there is one.
-    pub async fn open(settings: &Settings) -> Result<Worker, StartError> {
+    pub async fn open(settings: &Settings) -> Result<Worker, OpenError> {
+        check_kinds(&settings.files)?;
         let status = settings.metrics_listen.map(status::listen).transpose()?;
         let url = settings.database_url.expose();
-        let store = OutboxStore::open(url).await?;
+        let store = OutboxStore::open(url).await.map_err(StartError::from)?;
         let outbox = store.outbox();
-        let sender_id = outbox.sender().await?;
+        let sender_id = outbox.sender().await.map_err(StartError::from)?;
         let registry = Registry::new();
         let meters = Meters::new(&registry);
         let policy = Policy { max_attempts: settings.max_attempts, ..POLICY };
@@ -136,7 +158,7 @@ impl Worker {
             policy,
             timeout: settings.timeout,
             lease: settings.timeout.clamp(LEASE_MIN, LEASE_MAX),
-            recordings: settings.recordings.clone(),
+            files: settings.files.iter().cloned().map(Arc::new).collect(),
             live: watch::Sender::new(Live::of(settings)),
             usual: Live::of(settings),
             counts: Counts::default(),
@@ -145,9 +167,10 @@ impl Worker {
             full: tokio::sync::Notify::new(),
             drained: CancellationToken::new(),
         });
-        // Before anything is sent: it may be switched off.
+        // Before anything is sent: sending may be switched off.
         chores::tune(&shared).await;
-        let reserve = Reserve::new(&reserve::place(url, &settings.recordings));
+        let files = settings.files.first().map(|kind| kind.folder.as_path());
+        let reserve = reserve::place(url, files).map(|folder| Reserve::new(&folder));
         tracing::info!(
             worker = shared.name, database = store.name(), frontend = %settings.frontend, "serversync started"
         );
@@ -159,12 +182,12 @@ impl Worker {
         self.status.as_ref().map(|(_, address)| *address)
     }
 
-    /// Tells how far it is, also while it runs.
-    pub fn odometer(&self) -> Odometer {
-        Odometer(Arc::clone(&self.shared))
+    /// Reads how far the worker is, also while it runs.
+    pub fn progress(&self) -> ProgressReader {
+        ProgressReader(Arc::clone(&self.shared))
     }
 
-    /// Works until it is done or told to stop; then what is under way is finished or given back.
+    /// Works until it is done or told to stop. What is under way then is finished or given back.
     pub async fn run(self, until: Until, stop: impl Future<Output = ()> + Send + 'static) -> Outcome {
         let Worker { shared, store, status, registry, reserve } = self;
         let (asked, stop) = (stop, CancellationToken::new());
@@ -177,10 +200,10 @@ impl Worker {
         if let Some((listener, _)) = status {
             chores.spawn(status::serve(listener, Arc::clone(&shared), registry.clone(), halt.clone()));
         }
-        chores.spawn(chores::keep(Arc::clone(&shared), reserve, registry, halt.clone()));
+        chores.spawn(chores::run(Arc::clone(&shared), reserve, registry, halt.clone()));
         chores.close();
-        let changes = Lane::new(Kind::Change, Arc::clone(&shared)).live(until, stop.clone());
-        let files = Lane::new(Kind::File, Arc::clone(&shared)).live(until, stop);
+        let changes = Lane::new(Kind::Change, Arc::clone(&shared)).run(until, stop.clone());
+        let files = Lane::new(Kind::File, Arc::clone(&shared)).run(until, stop);
         // Two tasks, so that neither waits for the other to be polled.
         let (changes, files) = (tokio::spawn(changes), tokio::spawn(files));
         let down = match (changes.await, files.await) {
@@ -190,7 +213,7 @@ impl Worker {
         listening.abort();
         halt.cancel();
         chores.wait().await;
-        let off = off(&shared).await;
+        let off = held_back(&shared).await;
         store.close().await;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &shared.counts;
@@ -211,190 +234,30 @@ impl Worker {
     }
 }
 
-/// What is switched off and holds something back.
-async fn off(shared: &Shared) -> Option<Off> {
+/// Kinds that come from code have passed no configuration file.
+fn check_kinds(kinds: &[FileKind]) -> Result<(), OpenError> {
+    kinds.iter().try_for_each(|kind| match kind.check() {
+        Ok(()) => Ok(()),
+        Err(problems) => problems.into_iter().try_for_each(|(setting, what)| {
+            Err(OpenError::Kind { entity_type: kind.entity_type.clone(), setting, what })
+        }),
+    })
+}
+
+/// What is switched off, if that holds anything back.
+async fn held_back(shared: &Shared) -> Option<Off> {
     let off = shared.live.borrow().off()?;
     let waits = shared.outbox.stats().await.map_or(true, |stats| stats.pending > 0);
     (off == Off::All || waits).then_some(off)
 }
 
-/// Tells how far a worker is.
-pub struct Odometer(Arc<Shared>);
+/// Reads how far a worker is.
+pub struct ProgressReader(Arc<Shared>);
 
-impl Odometer {
+impl ProgressReader {
     /// How far it is now.
     pub async fn read(&self) -> Result<Progress, Error> {
         let sent = self.0.counts.sent.load(Ordering::Relaxed);
         Ok(Progress { sent, pending: self.0.outbox.stats().await?.pending })
-    }
-}
-
-/// What can be changed while the worker runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Live {
-    poll_interval: Duration,
-    batch_size: usize,
-    enabled: bool,
-    recordings_enabled: bool,
-}
-
-impl Live {
-    fn of(settings: &Settings) -> Live {
-        let Settings { poll_interval, batch_size, .. } = settings;
-        Live {
-            poll_interval: *poll_interval,
-            batch_size: *batch_size,
-            enabled: true,
-            recordings_enabled: true,
-        }
-    }
-
-    fn off(self) -> Option<Off> {
-        match (self.enabled, self.recordings_enabled) {
-            (false, _) => Some(Off::All),
-            (true, false) => Some(Off::Recordings),
-            (true, true) => None,
-        }
-    }
-
-    fn sends(self, kind: Kind) -> bool {
-        self.enabled && (kind == Kind::Change || self.recordings_enabled)
-    }
-}
-
-#[derive(Default)]
-struct Counts {
-    sent: AtomicU64,
-    failed: AtomicU64,
-    dead: AtomicU64,
-}
-
-/// What lanes and flights have in common.
-struct Shared {
-    name: String,
-    outbox: Arc<dyn Outbox>,
-    sender: Sender,
-    sender_id: SenderId,
-    policy: Policy,
-    timeout: Duration,
-    lease: Duration,
-    recordings: PathBuf,
-    live: watch::Sender<Live>,
-    /// What the environment says, where nobody has changed it.
-    usual: Live,
-    counts: Counts,
-    meters: Meters,
-    /// A write found no room.
-    full: tokio::sync::Notify,
-    /// A lane that drains saw that nothing is pending, of either kind.
-    drained: CancellationToken,
-}
-
-impl Shared {
-    /// Passes on what the store answered, and tells when that was a failure.
-    async fn asked<T>(
-        &self,
-        what: &'static str,
-        question: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let answer = question.await;
-        if let Err(error) = &answer {
-            self.meters.store_errors.increment(1);
-            match error {
-                Error::Unreachable { .. } => tracing::warn!(%error, what, "the database did not answer"),
-                _ => tracing::warn!(%error, what, "the database could not do what was asked"),
-            }
-            if matches!(error, Error::Full { .. }) {
-                self.full.notify_one();
-            }
-        }
-        answer
-    }
-
-    /// Asks until the store has answered, for or against: what is known must not be forgotten because a database restarts.
-    async fn persist<T, F>(&self, what: &'static str, question: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let mut pause = STORE_PAUSE;
-        loop {
-            match self.asked(what, question()).await {
-                Err(error) if error.retryable() => {}
-                answer => return answer,
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(STORE_PAUSE_MAX);
-        }
-    }
-
-    /// Renews a claim for as long as this is polled. Ends when all of it is lost to others.
-    async fn hold(&self, claim: ClaimId, ids: &[i64]) {
-        loop {
-            tokio::time::sleep(self.lease / 3).await;
-            // A store that does not answer now may do so before the lease ends.
-            if let Ok(held) = self.asked("renew", self.outbox.renew(claim, ids, self.lease)).await
-                && held.is_empty()
-            {
-                tracing::warn!(entries = ids.len(), "a claim was lost to another worker");
-                return;
-            }
-        }
-    }
-
-    /// Settles until the store has taken it. When the worker stops and it does not, the lease will end by itself.
-    async fn settle(&self, claim: ClaimId, verdicts: &[(i64, Verdict)], give_up: &CancellationToken) {
-        if verdicts.is_empty() {
-            return;
-        }
-        let mut pause = STORE_PAUSE;
-        while self.asked("settle", self.outbox.settle(claim, verdicts)).await.is_err() {
-            if give_up.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-                return;
-            }
-            pause = (pause * 2).min(STORE_PAUSE_MAX);
-        }
-    }
-
-    /// Counts and tells of entries that the store could not read and has given up.
-    fn told_unreadable(&self, unreadable: &[(i64, String)]) {
-        for (id, reason) in unreadable {
-            self.counts.failed.fetch_add(1, Ordering::Relaxed);
-            self.counts.dead.fetch_add(1, Ordering::Relaxed);
-            self.meters.failed.increment(1);
-            self.meters.died.increment(1);
-            tracing::error!(id, reason, "an entry cannot be read and is given up");
-        }
-    }
-
-    /// Counts what became of an entry, and tells of what failed.
-    fn told(&self, entry: &Entry, verdict: &Verdict) {
-        let count = |count: &AtomicU64| count.fetch_add(1, Ordering::Relaxed);
-        let (id, kind, entity) = (entry.id, &entry.entity_type, &entry.entity_id);
-        match verdict {
-            Verdict::Done => {
-                count(&self.counts.sent);
-                self.meters.sent.increment(1);
-            }
-            Verdict::Retry { after, reason } => {
-                count(&self.counts.failed);
-                self.meters.failed.increment(1);
-                let after_ms = after.as_millis() as u64;
-                tracing::debug!(id, kind, entity, after_ms, reason, "an entry failed and is tried again");
-            }
-            Verdict::Dead { reason } => {
-                count(&self.counts.failed);
-                count(&self.counts.dead);
-                self.meters.failed.increment(1);
-                self.meters.died.increment(1);
-                tracing::error!(
-                    id,
-                    kind,
-                    entity,
-                    reason,
-                    "an entry is given up; `syncline outbox show` tells more"
-                );
-            }
-            Verdict::GiveBack => {}
-        }
     }
 }

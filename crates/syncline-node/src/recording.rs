@@ -3,7 +3,6 @@
 //! [`Recordings`] is what the HTTP side sees. An `Upload` is written to the folder on this machine and hashed on the way;
 //! finished, it is moved into its place there or sent to a bucket. It holds a few megabytes of memory, whatever its size.
 //!
-//! - `recording/folder.rs`: never outside a folder, never through a link
 //! - `recording/disk.rs`: complete and synced, or not there
 //! - `recording/bucket.rs`: the same in storage that speaks S3
 //! - `recording/upload.rs`: pieces in, a receipt out
@@ -15,7 +14,6 @@ mod bucket;
 mod byte_range;
 mod config;
 mod disk;
-pub mod folder;
 mod http;
 mod listing;
 mod multipart;
@@ -38,7 +36,6 @@ use crate::metrics::Registry;
 use bucket::Bucket;
 pub use config::{RecordingSettings, S3};
 use disk::Disk;
-pub(crate) use disk::{hex, measure};
 pub use part::CallsPart;
 pub(crate) use upload::{Kept, Upload};
 

@@ -79,7 +79,7 @@ mod postgres_server {
 async fn prepare(from: &str, to: &str) {
     Store::open(from).await.unwrap().close().await;
     let store = Store::open(to).await.unwrap();
-    store.inbox(&EntityType::known()).await.unwrap();
+    store.inbox(&[EntityType::new("call_log").unwrap()]).await.unwrap();
     store.close().await;
     if from.starts_with("sqlite:") {
         let mut from = SqliteConnection::connect(from).await.unwrap();
@@ -214,7 +214,7 @@ async fn apply(from: &str) -> Result<(), Failed> {
 /// The worker: from one store into the other, until it is killed or, if so wished, nothing is left.
 async fn carry(from: &str, to: &str, drain: bool) -> Result<(), Failed> {
     let (from, to) = (Store::open(from).await?, Store::open(to).await?);
-    let (outbox, inbox) = (from.outbox(), to.inbox(&EntityType::known()).await?);
+    let (outbox, inbox) = (from.outbox(), to.inbox(&[EntityType::new("call_log").unwrap()]).await?);
     let sender = outbox.sender().await?;
     let lease = Duration::from_millis(1_000);
     loop {

@@ -100,9 +100,9 @@ enum Action {
         /// Whether to send anything.
         #[arg(long, value_name = "true|false")]
         enabled: Option<bool>,
-        /// Whether to send recordings.
-        #[arg(long, value_name = "true|false")]
-        recordings: Option<bool>,
+        /// Whether to send files.
+        #[arg(long, value_name = "true|false", alias = "recordings")]
+        files: Option<bool>,
         #[command(flatten)]
         database: Database,
     },
@@ -161,12 +161,12 @@ impl Outbox {
                 change(&database, entries, "removed", async |outbox, which| outbox.discard(which).await).await
             }
             Action::Purge { older_than_days, database } => purge(&database, older_than_days).await,
-            Action::Settings { interval_sec, batch_size, enabled, recordings, database } => {
+            Action::Settings { interval_sec, batch_size, enabled, files, database } => {
                 let wanted = Settings {
                     interval: interval_sec.map(Duration::from_secs),
                     batch_size: batch_size.map(|size| size as usize),
                     enabled,
-                    recordings_enabled: recordings,
+                    recordings_enabled: files,
                 };
                 settings(&database, &wanted).await
             }
@@ -267,7 +267,7 @@ async fn settings(database: &Database, wanted: &Settings) -> anyhow::Result<()> 
         ("interval", interval_sec.map(|sec| format!("{sec} s"))),
         ("batch size", now.batch_size.map(|size| size.to_string())),
         ("enabled", now.enabled.map(|on| on.to_string())),
-        ("recordings", now.recordings_enabled.map(|on| on.to_string())),
+        ("files", now.recordings_enabled.map(|on| on.to_string())),
     ];
     rows.into_iter().try_for_each(|(name, value)| {
         output::line(format_args!("{name:<11} {}", value.unwrap_or_else(unset)))

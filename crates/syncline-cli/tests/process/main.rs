@@ -13,6 +13,7 @@ mod life;
 mod lock;
 mod nodes;
 mod outbox;
+mod outbox_files;
 mod outbox_kills;
 mod outbox_receipts;
 mod outbox_tables;

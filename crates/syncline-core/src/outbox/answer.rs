@@ -36,7 +36,7 @@ impl EntryResult {
 /// The body of an answer to `POST /api/ingest/sync`: `{ "ok": true }`, and beside it what became of each entry, in the
 /// order of the request, where the sender gave its entries' ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct IngestReply {
     /// Whether all entries were taken.
     pub ok: bool,
     /// One result for each entry.
@@ -50,7 +50,7 @@ pub struct Response {
     /// The HTTP status.
     pub status: u16,
     /// The body, if it is the JSON it should be.
-    pub said: Option<Said>,
+    pub reply: Option<IngestReply>,
     /// How long the receiver asks to be left alone.
     pub retry_after: Option<Duration>,
     /// What is worth telling of the body or the failure, for people.
@@ -66,12 +66,12 @@ pub enum Answer {
     Each(Vec<EntryResult>),
     /// The receiver read them and refuses: one of them is at fault.
     Refused {
-        /// What it said.
+        /// What the receiver said.
         reason: String,
     },
     /// The receiver failed on them, or did not answer in time: one of them may be at fault, or none.
     Failed {
-        /// What it said.
+        /// What the receiver said.
         reason: String,
         /// How long it asks to be left alone.
         retry_after: Option<Duration>,
@@ -88,17 +88,17 @@ pub enum Answer {
 /// What `response` to a request with `entries` entries means.
 #[must_use]
 pub fn interpret(response: Response, entries: usize) -> Answer {
-    let Response { status, said, retry_after, detail } = response;
+    let Response { status, reply, retry_after, detail } = response;
     let reason = || if detail.is_empty() { status.to_string() } else { format!("{status}: {detail}") };
-    match (status, said) {
+    match (status, reply) {
         // Results are heard whatever the status: a receiver that gives them has read every entry.
-        (200..=299 | 400 | 409 | 422, Some(Said { results: Some(results), .. }))
+        (200..=299 | 400 | 409 | 422, Some(IngestReply { results: Some(results), .. }))
             if results.len() == entries =>
         {
             Answer::Each(results)
         }
-        (200..=299, Some(Said { ok: true, .. })) => Answer::Accepted,
-        (200..=299, Some(Said { ok: false, .. })) => {
+        (200..=299, Some(IngestReply { ok: true, .. })) => Answer::Accepted,
+        (200..=299, Some(IngestReply { ok: false, .. })) => {
             Answer::Refused { reason: format!("{}, not ok", reason()) }
         }
         (400 | 409 | 411 | 413 | 415 | 422, _) => Answer::Refused { reason: reason() },
@@ -114,12 +114,12 @@ pub fn interpret(response: Response, entries: usize) -> Answer {
 mod tests {
     use super::*;
 
-    fn response(status: u16, said: Option<Said>) -> Response {
-        Response { status, said, retry_after: None, detail: String::new() }
+    fn response(status: u16, reply: Option<IngestReply>) -> Response {
+        Response { status, reply, retry_after: None, detail: String::new() }
     }
 
-    fn ok(ok: bool) -> Option<Said> {
-        Some(Said { ok, results: None })
+    fn ok(ok: bool) -> Option<IngestReply> {
+        Some(IngestReply { ok, results: None })
     }
 
     #[test]
@@ -150,11 +150,11 @@ mod tests {
     fn ss_21_results_are_honoured_where_there_is_one_for_each() {
         let refused = EntryResult::Refused { reason: "unknown type".to_owned() };
         let results = vec![EntryResult::Applied, refused];
-        let said = |ok| Some(Said { ok, results: Some(results.clone()) });
-        assert_eq!(interpret(response(200, said(false)), 2), Answer::Each(results.clone()));
-        assert_eq!(interpret(response(422, said(false)), 2), Answer::Each(results.clone()));
+        let reply = |ok| Some(IngestReply { ok, results: Some(results.clone()) });
+        assert_eq!(interpret(response(200, reply(false)), 2), Answer::Each(results.clone()));
+        assert_eq!(interpret(response(422, reply(false)), 2), Answer::Each(results.clone()));
         // Results for another number of entries are none; what is left is the plain answer.
-        assert_eq!(interpret(response(200, said(true)), 3), Answer::Accepted);
-        assert!(matches!(interpret(response(200, said(false)), 3), Answer::Refused { .. }));
+        assert_eq!(interpret(response(200, reply(true)), 3), Answer::Accepted);
+        assert!(matches!(interpret(response(200, reply(false)), 3), Answer::Refused { .. }));
     }
 }

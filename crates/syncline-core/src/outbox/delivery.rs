@@ -1,10 +1,10 @@
 //! One batch on its way: sent whole, and split when that fails until the poisonous entry stands alone.
 //!
 //! ```
-//! use syncline_core::outbox::{Answer, Delivery, Item, POLICY, Verdict};
+//! use syncline_core::outbox::{Answer, Delivery, POLICY, Verdict};
 //!
-//! let items = ["a", "b", "a"].map(|id| Item { entity_type: "call_log", entity_id: id, attempts: 0 });
-//! let mut delivery = Delivery::new(items);
+//! // Each entry by its entity and by how often it has failed before.
+//! let mut delivery = Delivery::new(["a", "b", "a"].map(|entity| (entity, 0)));
 //! while let Some(request) = delivery.next() {
 //!     // The receiver cannot stand the first entry.
 //!     let poisonous = request.contains(&0);
@@ -31,26 +31,15 @@ use crate::retry::Policy;
 /// So many entries may fail alone, with nothing taken meanwhile, before the receiver is believed to be down.
 pub const PROBES_MAX: usize = 3;
 
-/// What a delivery needs to know of an entry.
-#[derive(Debug, Clone, Copy)]
-pub struct Item<'a> {
-    /// Its entity's type.
-    pub entity_type: &'a str,
-    /// Its entity.
-    pub entity_id: &'a str,
-    /// How often it has failed before.
-    pub attempts: u32,
-}
-
-/// How the receiver was met with.
+/// What a batch showed of the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Exchange {
+pub enum ReceiverState {
     /// It answered, and took what it could.
-    Well {
+    Up {
         /// Whether requests had to be split although no entry was at fault: they were too large for it.
         too_large: bool,
     },
-    /// It is down, or does not let us in.
+    /// It is down, or refuses the sender.
     Down {
         /// What was seen.
         reason: String,
@@ -59,14 +48,18 @@ pub enum Exchange {
     },
 }
 
-/// A batch on its way.
+/// A batch on its way. Entries are known by their place in it.
 #[derive(Debug)]
 pub struct Delivery {
     /// Each entry's entity, as a number.
     entities: Vec<usize>,
+    /// How often each entry has failed before.
     attempts: Vec<u32>,
-    fates: Vec<Fate>,
-    /// What is still to be sent; the last is next.
+    /// Entries that the receiver took.
+    taken: BTreeSet<usize>,
+    /// Entries that failed, each with the reason and with how long the receiver asked to be left alone.
+    failed: BTreeMap<usize, (String, Option<Duration>)>,
+    /// Requests still to be made; the last is next.
     open: Vec<Vec<usize>>,
     under_way: Option<Vec<usize>>,
     /// Entities of which an entry has failed.
@@ -74,34 +67,27 @@ pub struct Delivery {
     /// The receiver took something, or refused something for a reason.
     proven: bool,
     split: bool,
-    /// Entries that failed alone, and the last reason.
+    /// How many entries failed alone.
     failed_alone: usize,
     down: Option<(String, Option<Duration>)>,
 }
 
-#[derive(Debug, Clone)]
-enum Fate {
-    Untried,
-    Taken,
-    Failed { reason: String, retry_after: Option<Duration> },
-}
-
 impl Delivery {
-    /// A batch of entries, in the order in which they are to be sent.
-    pub fn new<'a>(items: impl IntoIterator<Item = Item<'a>>) -> Self {
+    /// A batch of entries, in the order in which they are to be sent: the entity of each, and how often it has failed before.
+    pub fn new<K: Ord>(entries: impl IntoIterator<Item = (K, u32)>) -> Self {
         let mut numbers = BTreeMap::new();
         let (mut entities, mut attempts) = (Vec::new(), Vec::new());
-        for item in items {
+        for (entity, failures) in entries {
             let next = numbers.len();
-            entities.push(*numbers.entry((item.entity_type, item.entity_id)).or_insert(next));
-            attempts.push(item.attempts);
+            entities.push(*numbers.entry(entity).or_insert(next));
+            attempts.push(failures);
         }
-        let all: Vec<usize> = (0..entities.len()).collect();
         Self {
-            fates: vec![Fate::Untried; all.len()],
-            open: vec![all],
+            open: vec![(0..entities.len()).collect()],
             entities,
             attempts,
+            taken: BTreeSet::new(),
+            failed: BTreeMap::new(),
             under_way: None,
             stuck: BTreeSet::new(),
             proven: false,
@@ -133,9 +119,9 @@ impl Delivery {
         match answer {
             Answer::Accepted => {
                 self.proven = true;
-                request.iter().for_each(|place| self.fates[*place] = Fate::Taken);
+                self.taken.extend(request);
             }
-            Answer::Each(results) => self.settle_each(&request, results),
+            Answer::Each(results) => self.note_results(&request, results),
             Answer::Unavailable { reason, retry_after } => self.down = Some((reason, retry_after)),
             Answer::Refused { .. } | Answer::Failed { .. } if request.len() > 1 => {
                 self.split = true;
@@ -156,34 +142,38 @@ impl Delivery {
         }
     }
 
-    /// What becomes of each entry, and how the receiver was met with. `random` gives fresh numbers from 0 to 1.
-    pub fn finish(self, policy: &Policy, mut random: impl FnMut() -> f64) -> (Vec<Verdict>, Exchange) {
+    /// What becomes of each entry, and what the batch showed of the receiver. `random` gives fresh numbers from 0 to 1.
+    pub fn finish(
+        mut self,
+        policy: &Policy,
+        mut random: impl FnMut() -> f64,
+    ) -> (Vec<Verdict>, ReceiverState) {
         // A lone entry cannot wait for another to prove anything.
-        let proven = self.proven || self.fates.len() == 1;
-        let mut faults = 0;
-        let verdicts = self.fates.into_iter().zip(&self.attempts).map(|(fate, attempts)| match fate {
-            Fate::Taken => Verdict::Done,
-            Fate::Untried => Verdict::GiveBack,
-            Fate::Failed { reason, retry_after } => {
-                faults += 1;
-                Verdict::of_failure(policy, *attempts, reason, retry_after, proven, random())
-            }
-        });
+        let proven = self.proven || self.attempts.len() == 1;
+        let too_large = self.split && self.failed.is_empty();
+        let verdicts =
+            self.attempts.iter().enumerate().map(|(place, attempts)| match self.failed.remove(&place) {
+                Some((reason, retry_after)) => {
+                    Verdict::of_failure(policy, *attempts, reason, retry_after, proven, random())
+                }
+                None if self.taken.contains(&place) => Verdict::Done,
+                None => Verdict::GiveBack,
+            });
         let verdicts = verdicts.collect();
-        let exchange = match self.down {
-            Some((reason, retry_after)) => Exchange::Down { reason, retry_after },
-            None => Exchange::Well { too_large: self.split && faults == 0 },
+        let receiver = match self.down {
+            Some((reason, retry_after)) => ReceiverState::Down { reason, retry_after },
+            None => ReceiverState::Up { too_large },
         };
-        (verdicts, exchange)
+        (verdicts, receiver)
     }
 
-    fn settle_each(&mut self, request: &[usize], results: Vec<EntryResult>) {
+    fn note_results(&mut self, request: &[usize], results: Vec<EntryResult>) {
         self.proven = true;
         for (place, result) in request.iter().zip(results) {
             match result {
                 EntryResult::Refused { reason } => self.fail(*place, reason, None),
                 EntryResult::Applied | EntryResult::Duplicate | EntryResult::Stale => {
-                    self.fates[*place] = Fate::Taken;
+                    self.taken.insert(*place);
                 }
             }
         }
@@ -191,7 +181,7 @@ impl Delivery {
 
     fn fail(&mut self, place: usize, reason: String, retry_after: Option<Duration>) {
         self.stuck.insert(self.entities[place]);
-        self.fates[place] = Fate::Failed { reason, retry_after };
+        self.failed.insert(place, (reason, retry_after));
     }
 }
 
@@ -203,7 +193,7 @@ mod tests {
     use super::*;
 
     fn delivery(ids: &[String]) -> Delivery {
-        Delivery::new(ids.iter().map(|id| Item { entity_type: "call_log", entity_id: id, attempts: 9 }))
+        Delivery::new(ids.iter().map(|id| (id, 9)))
     }
 
     fn ids(n: usize) -> Vec<String> {
@@ -214,14 +204,14 @@ mod tests {
     fn drive(
         mut delivery: Delivery,
         mut answer: impl FnMut(&[usize]) -> Answer,
-    ) -> (Vec<Verdict>, Exchange, usize) {
+    ) -> (Vec<Verdict>, ReceiverState, usize) {
         let mut requests = 0;
         while let Some(request) = delivery.next() {
             requests += 1;
             delivery.answered(answer(&request));
         }
-        let (verdicts, exchange) = delivery.finish(&POLICY, || 0.0);
-        (verdicts, exchange, requests)
+        let (verdicts, receiver) = delivery.finish(&POLICY, || 0.0);
+        (verdicts, receiver, requests)
     }
 
     fn failed() -> Answer {
@@ -230,9 +220,9 @@ mod tests {
 
     #[test]
     fn ss_21_a_batch_that_is_taken_is_one_request() {
-        let (verdicts, exchange, requests) = drive(delivery(&ids(100)), |_| Answer::Accepted);
+        let (verdicts, receiver, requests) = drive(delivery(&ids(100)), |_| Answer::Accepted);
         assert_eq!((verdicts, requests), (vec![Verdict::Done; 100], 1));
-        assert_eq!(exchange, Exchange::Well { too_large: false });
+        assert_eq!(receiver, ReceiverState::Up { too_large: false });
     }
 
     #[test]
@@ -240,20 +230,20 @@ mod tests {
         for poison in [0, 17, 99] {
             let answer =
                 |request: &[usize]| if request.contains(&poison) { failed() } else { Answer::Accepted };
-            let (verdicts, exchange, requests) = drive(delivery(&ids(100)), answer);
+            let (verdicts, receiver, requests) = drive(delivery(&ids(100)), answer);
             for (place, verdict) in verdicts.iter().enumerate() {
                 assert_eq!(matches!(verdict, Verdict::Dead { .. }), place == poison, "{place} {verdict:?}");
                 assert_eq!(*verdict == Verdict::Done, place != poison);
             }
-            assert_eq!(exchange, Exchange::Well { too_large: false });
+            assert_eq!(receiver, ReceiverState::Up { too_large: false });
             assert!(requests <= 15, "{requests}");
         }
     }
 
     #[test]
     fn ss_08_a_receiver_that_fails_on_everything_is_left_alone_soon_and_nothing_dies() {
-        let (verdicts, exchange, requests) = drive(delivery(&ids(1_000)), |_| failed());
-        assert!(matches!(exchange, Exchange::Down { .. }));
+        let (verdicts, receiver, requests) = drive(delivery(&ids(1_000)), |_| failed());
+        assert!(matches!(receiver, ReceiverState::Down { .. }));
         assert!(requests <= 16, "{requests}");
         let count = |which: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| which(verdict)).count();
         assert_eq!(count(|verdict| matches!(verdict, Verdict::Retry { .. })), PROBES_MAX);
@@ -266,10 +256,10 @@ mod tests {
             reason: "refused".to_owned(),
             retry_after: Some(Duration::from_secs(7)),
         };
-        let (verdicts, exchange, requests) = drive(delivery(&ids(3)), |_| unavailable());
+        let (verdicts, receiver, requests) = drive(delivery(&ids(3)), |_| unavailable());
         assert_eq!((verdicts, requests), (vec![Verdict::GiveBack; 3], 1));
         let retry_after = Some(Duration::from_secs(7));
-        assert_eq!(exchange, Exchange::Down { reason: "refused".to_owned(), retry_after });
+        assert_eq!(receiver, ReceiverState::Down { reason: "refused".to_owned(), retry_after });
     }
 
     #[test]
@@ -294,9 +284,9 @@ mod tests {
             0..=30 => Answer::Accepted,
             _ => Answer::Refused { reason: "413".to_owned() },
         };
-        let (verdicts, exchange, _) = drive(delivery(&ids(100)), answer);
+        let (verdicts, receiver, _) = drive(delivery(&ids(100)), answer);
         assert_eq!(verdicts, vec![Verdict::Done; 100]);
-        assert_eq!(exchange, Exchange::Well { too_large: true });
+        assert_eq!(receiver, ReceiverState::Up { too_large: true });
     }
 
     proptest! {

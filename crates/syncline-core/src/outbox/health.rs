@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Exchange, RETRY_AFTER_MAX};
+use super::{RETRY_AFTER_MAX, ReceiverState};
 use crate::retry::Policy;
 
 /// Pauses while a receiver is down: never long, because nothing else tells that it is back.
@@ -21,7 +21,7 @@ pub const PAUSE: Policy = Policy {
 #[derive(Debug, Clone)]
 pub struct Health {
     pause: Policy,
-    /// Exchanges in a row that found it down.
+    /// Batches in a row that found it down.
     failures: u32,
     batch: usize,
     batch_max: usize,
@@ -35,16 +35,16 @@ impl Health {
         Self { pause, failures: 0, batch: batch_max, batch_max }
     }
 
-    /// Takes note of an exchange; the pause to make before the next one. `random` is a fresh number from 0 to 1.
-    pub fn heard(&mut self, exchange: &Exchange, random: f64) -> Duration {
-        match exchange {
-            Exchange::Well { too_large } => {
+    /// Takes note of what a batch showed; the pause to make before the next one. `random` is a fresh number from 0 to 1.
+    pub fn observe(&mut self, receiver: &ReceiverState, random: f64) -> Duration {
+        match receiver {
+            ReceiverState::Up { too_large } => {
                 self.failures = 0;
                 self.batch =
                     if *too_large { (self.batch / 2).max(1) } else { self.batch_max.min(self.batch * 2) };
                 Duration::ZERO
             }
-            Exchange::Down { retry_after, .. } => {
+            ReceiverState::Down { retry_after, .. } => {
                 self.failures = self.failures.saturating_add(1);
                 let pause = self.pause.delay(self.failures, random).unwrap_or(self.pause.max_delay);
                 pause.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
@@ -65,7 +65,7 @@ impl Health {
         self.batch = self.batch.min(self.batch_max);
     }
 
-    /// Whether the last exchange found it down.
+    /// Whether the last batch found it down.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.failures > 0
@@ -82,21 +82,22 @@ mod tests {
     #[test]
     fn ss_23_pauses_grow_to_a_bound_and_end_with_the_first_answer() {
         let mut health = Health::new(PAUSE, 100);
-        let down = Exchange::Down { reason: String::new(), retry_after: None };
-        let pauses: Vec<u128> = (0..8).map(|_| health.heard(&down, 0.0).as_millis()).collect();
+        let down = ReceiverState::Down { reason: String::new(), retry_after: None };
+        let pauses: Vec<u128> = (0..8).map(|_| health.observe(&down, 0.0).as_millis()).collect();
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
         assert!(health.is_down() && health.batch() == PROBE);
-        assert_eq!(health.heard(&Exchange::Well { too_large: false }, 0.0), Duration::ZERO);
+        assert_eq!(health.observe(&ReceiverState::Up { too_large: false }, 0.0), Duration::ZERO);
         assert!(!health.is_down() && health.batch() == 100);
-        assert_eq!(health.heard(&down, 0.0).as_millis(), 500);
+        assert_eq!(health.observe(&down, 0.0).as_millis(), 500);
     }
 
     #[test]
     fn ss_23_retry_after_lengthens_a_pause_up_to_an_hour() {
         let mut health = Health::new(PAUSE, 100);
-        let down = |s| Exchange::Down { reason: String::new(), retry_after: Some(Duration::from_secs(s)) };
-        assert_eq!(health.heard(&down(90), 0.0).as_secs(), 90);
-        assert_eq!(health.heard(&down(u64::MAX), 0.0), RETRY_AFTER_MAX);
+        let down =
+            |s| ReceiverState::Down { reason: String::new(), retry_after: Some(Duration::from_secs(s)) };
+        assert_eq!(health.observe(&down(90), 0.0).as_secs(), 90);
+        assert_eq!(health.observe(&down(u64::MAX), 0.0), RETRY_AFTER_MAX);
     }
 
     #[test]
@@ -104,7 +105,7 @@ mod tests {
         let mut health = Health::new(PAUSE, 100);
         let sizes: Vec<usize> = [true, true, true, false, false, false, false]
             .map(|too_large| {
-                health.heard(&Exchange::Well { too_large }, 0.0);
+                health.observe(&ReceiverState::Up { too_large }, 0.0);
                 health.batch()
             })
             .to_vec();

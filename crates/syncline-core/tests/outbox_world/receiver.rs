@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use syncline_core::outbox::{EntryResult, Moment, Response, Said, SenderId, Stamp};
+use syncline_core::outbox::{EntryResult, IngestReply, Moment, Response, SenderId, Stamp};
 use syncline_sim::{Context, Event};
 
 use super::{Bug, Note, Shared};
@@ -92,10 +92,15 @@ impl Receiver {
 }
 
 fn page(status: u16) -> Response {
-    Response { status, said: None, retry_after: None, detail: "<html>".to_owned() }
+    Response { status, reply: None, retry_after: None, detail: "<html>".to_owned() }
 }
 
 fn said(results: Option<Vec<EntryResult>>) -> Response {
     let ok = results.iter().flatten().all(EntryResult::is_taken);
-    Response { status: 200, said: Some(Said { ok, results }), retry_after: None, detail: String::new() }
+    Response {
+        status: 200,
+        reply: Some(IngestReply { ok, results }),
+        retry_after: None,
+        detail: String::new(),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncline_core::outbox::{Answer, Delivery, Exchange, Health, Item, PAUSE, Verdict, interpret};
+use syncline_core::outbox::{Answer, Delivery, Health, PAUSE, ReceiverState, Verdict, interpret};
 use syncline_core::retry::Policy;
 use syncline_sim::{ActorId, Context, Event};
 
@@ -79,13 +79,7 @@ impl Worker {
             return after(context, LOOK, LOOK_EVERY_MS);
         }
         let table = self.shared.table.borrow();
-        let names: Vec<String> = ids.iter().map(|id| table.rows[id].entity.to_string()).collect();
-        let items = ids.iter().zip(&names).map(|(id, name)| Item {
-            entity_type: "call_log",
-            entity_id: name,
-            attempts: table.rows[id].attempts,
-        });
-        let delivery = Delivery::new(items);
+        let delivery = Delivery::new(ids.iter().map(|id| (table.rows[id].entity, table.rows[id].attempts)));
         drop(table);
         self.work = Some(Work { claim, claimed_ms: now_ms, ids, delivery, request: 0 });
         after(context, SEND, 1);
@@ -118,13 +112,13 @@ impl Worker {
 
     fn settle(&mut self, context: &mut Context<'_, Note>) {
         let Some(work) = self.work.take() else { return };
-        let (verdicts, exchange) = work.delivery.finish(&POLICY, || chance(context));
+        let (verdicts, receiver) = work.delivery.finish(&POLICY, || chance(context));
         let verdicts: Vec<(i64, Verdict)> = work.ids.into_iter().zip(verdicts).collect();
         self.shared.table.borrow_mut().settle(work.claim, &verdicts, context.world_ms());
-        if matches!(exchange, Exchange::Down { .. }) {
+        if matches!(receiver, ReceiverState::Down { .. }) {
             *self.shared.tally.borrow_mut().entry("receiver found down").or_default() += 1;
         }
-        let pause = self.health.heard(&exchange, chance(context));
+        let pause = self.health.observe(&receiver, chance(context));
         after(context, LOOK, 1 + pause.as_millis() as u64);
     }
 }

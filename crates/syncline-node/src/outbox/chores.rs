@@ -7,7 +7,7 @@ use syncline_store::outbox::{self, KEEP_PROCESSED};
 use tokio_util::sync::CancellationToken;
 
 use super::reserve::Reserve;
-use super::{Live, Shared};
+use super::shared::{Live, Shared};
 use crate::metrics::Registry;
 
 /// How often settings are read again.
@@ -22,9 +22,9 @@ const CLEANUP_STEP: usize = 500;
 const CLEANUP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Does the chores until told to stop.
-pub(super) async fn keep(
+pub(super) async fn run(
     shared: Arc<Shared>,
-    mut reserve: Reserve,
+    mut reserve: Option<Reserve>,
     registry: Registry,
     halt: CancellationToken,
 ) {
@@ -38,8 +38,8 @@ pub(super) async fn keep(
                 registry.tidy();
                 tune(&shared).await;
             }
-            _ = disk.tick() => look(&shared, &mut reserve, false).await,
-            () = shared.full.notified() => look(&shared, &mut reserve, true).await,
+            _ = disk.tick() => check_disk(&shared, &mut reserve, false).await,
+            () = shared.full.notified() => check_disk(&shared, &mut reserve, true).await,
             _ = cleanup.tick() => {
                 halt.run_until_cancelled(clean(&shared)).await;
             }
@@ -50,7 +50,7 @@ pub(super) async fn keep(
 /// Reads what can be changed while running.
 pub(super) async fn tune(shared: &Shared) {
     let Ok(outbox::Settings { interval, batch_size, enabled, recordings_enabled, .. }) =
-        shared.asked("settings", shared.outbox.settings()).await
+        shared.count_store_errors("settings", shared.outbox.settings()).await
     else {
         return;
     };
@@ -59,17 +59,18 @@ pub(super) async fn tune(shared: &Shared) {
         poll_interval: interval.unwrap_or(usual.poll_interval),
         batch_size: batch_size.unwrap_or(usual.batch_size).clamp(1, outbox::ENTRIES_MAX),
         enabled: enabled.unwrap_or(usual.enabled),
-        recordings_enabled: recordings_enabled.unwrap_or(usual.recordings_enabled),
+        files_enabled: recordings_enabled.unwrap_or(usual.files_enabled),
     };
     let changed = shared.live.send_if_modified(|current| std::mem::replace(current, live) != live);
     if changed {
-        let Live { poll_interval, batch_size, enabled, recordings_enabled } = live;
+        let Live { poll_interval, batch_size, enabled, files_enabled } = live;
         let interval_sec = poll_interval.as_secs_f64();
-        tracing::info!(interval_sec, batch_size, enabled, recordings_enabled, "settings changed");
+        tracing::info!(interval_sec, batch_size, enabled, files_enabled, "settings changed");
     }
 }
 
-async fn look(shared: &Shared, reserve: &mut Reserve, full: bool) {
+async fn check_disk(shared: &Shared, reserve: &mut Option<Reserve>, full: bool) {
+    let Some(reserve) = reserve else { return };
     // Both take no longer than a look into a folder, but for the first reserve, which is made once.
     let looked = tokio::task::block_in_place(|| {
         if full {
@@ -79,9 +80,9 @@ async fn look(shared: &Shared, reserve: &mut Reserve, full: bool) {
     });
     match looked {
         Ok(free_bytes) => shared.meters.disk_free.set(free_bytes as f64),
-        // A recordings folder that is not there is told of by whoever needs it.
+        // A folder that is not there is reported by the upload that needs it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(%error, "the disk cannot be looked after"),
+        Err(error) => tracing::warn!(%error, "the free space of the disk cannot be read"),
     }
 }
 
@@ -90,7 +91,7 @@ async fn clean(shared: &Shared) {
     let mut removed = 0;
     loop {
         let step = shared.outbox.cleanup(KEEP_PROCESSED, CLEANUP_STEP);
-        match shared.asked("cleanup", step).await {
+        match shared.count_store_errors("cleanup", step).await {
             Ok(0) | Err(_) => break,
             Ok(some) => removed += some,
         }

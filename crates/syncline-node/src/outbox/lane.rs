@@ -1,57 +1,61 @@
-//! One kind of entries on its way: when to claim, how much, and how long to leave a front end alone that is down.
+//! One lane of a worker: when to claim entries, how many, and how long to leave a receiver alone that is down.
 //!
 //! ```text
-//!   ┌─▶ claim ─▶ a flight for each claim ─▶ wait for: a landing, a wake, the time to look, the stop ─┐
-//!   └──────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   ┌─▶ claim ─▶ send each claim ─▶ wait for: the end of a send, a wake, the time to look, the stop ─┐
+//!   └───────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Changes and files have a lane each, so that an hour of upload holds no change up. On stop flights get some seconds to land,
-//! and what is left is given back.
+//! Changes and files have a lane each, so that an hour of upload holds no change up. On stop, sends get some seconds to
+//! finish; entries that are still under way then are given back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use syncline_core::outbox::{Exchange, Health, PAUSE};
+use syncline_core::outbox::{Health, PAUSE, ReceiverState};
 use syncline_store::outbox::{Claimed, Kind};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::flight::{Landed, fly};
-use super::{Live, STORE_PAUSE, STORE_PAUSE_MAX, Shared, Until, carry::carry};
+use super::Until;
+use super::batch::send_batch;
+use super::shared::{Live, Shared, store_pause};
+use super::upload::upload_file;
 
 /// Requests under way at a time. More than one keeps the front end busy while the store settles; many would only wait.
-const FLIGHTS_OF_CHANGES: usize = 4;
-const FLIGHTS_OF_FILES: usize = 2;
+const BATCHES_AT_ONCE: usize = 4;
+const UPLOADS_AT_ONCE: usize = 2;
 
-/// How long flights may take to land when the worker stops.
+/// How long sends may take to finish when the worker stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How often a drain that has nothing to do looks: other workers finish what is pending without a word.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// How often a drain that has nothing to do looks: other workers finish their entries without a word.
+const DRAIN_POLL: Duration = Duration::from_secs(1);
 
-/// How long a front end may be down before a drain is given up.
+/// How long a receiver may be down before a drain is given up.
 const DOWN_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Lane {
     kind: Kind,
     shared: Arc<Shared>,
     health: Health,
-    flights: JoinSet<Landed>,
+    /// Batches and uploads under way.
+    sends: JoinSet<ReceiverState>,
     wakes: watch::Receiver<u64>,
     live: watch::Receiver<Live>,
     /// Nothing is claimed before this.
     not_before: Instant,
-    /// Since when the front end is down, and why.
+    /// Since when the receiver is down, and why.
     down: Option<(Instant, String)>,
-    store_pause: Duration,
+    /// Claims in a row that the store failed.
+    store_failures: u32,
     give_up: CancellationToken,
 }
 
-/// What a look at the outbox showed.
-struct Look {
-    /// When to look again, whatever is heard.
-    again: Instant,
+/// When to look at the outbox again.
+struct NextLook {
+    /// At the latest then, wake or no wake.
+    at: Instant,
     /// Nothing can be done before that or a wake.
     idle: bool,
 }
@@ -63,135 +67,133 @@ impl Lane {
         Lane {
             kind,
             health: Health::new(PAUSE, batch),
-            flights: JoinSet::new(),
+            sends: JoinSet::new(),
             wakes: shared.outbox.wakes(),
             live,
             not_before: Instant::now(),
             down: None,
-            store_pause: STORE_PAUSE,
+            store_failures: 0,
             give_up: CancellationToken::new(),
             shared,
         }
     }
 
-    /// Works until done or stopped; why the front end was down in the end, if it was.
-    pub(super) async fn live(mut self, until: Until, stop: CancellationToken) -> Option<String> {
+    /// Works until done or stopped; why the receiver was down in the end, if it was.
+    pub(super) async fn run(mut self, until: Until, stop: CancellationToken) -> Option<String> {
         while !stop.is_cancelled() {
-            let look = self.look().await;
-            if self.flights.is_empty()
-                && (self.shared.drained.is_cancelled() || look.idle && self.is_done(until).await)
+            let next = self.claim_and_send().await;
+            if self.sends.is_empty()
+                && (self.shared.drained.is_cancelled() || next.idle && self.is_done(until).await)
             {
                 break;
             }
-            self.wait(look.again, until, &stop).await;
+            self.wait(next.at, until, &stop).await;
         }
-        self.land_all().await;
+        self.finish_in_flight().await;
         self.down.map(|(_, reason)| reason)
     }
 
-    /// Claims what may fly now.
-    async fn look(&mut self) -> Look {
-        // Whatever is inserted or set from here on is news.
+    /// Claims entries and starts to send them, as many as may be under way.
+    async fn claim_and_send(&mut self) -> NextLook {
+        // Every insert and every setting from here on is news.
         self.wakes.mark_unchanged();
         let live = *self.live.borrow_and_update();
         let usual = Instant::now() + live.poll_interval;
         if !live.sends(self.kind) {
-            return Look { again: usual, idle: true };
+            return NextLook { at: usual, idle: true };
         }
         if self.kind == Kind::Change {
             self.health.set_batch_max(live.batch_size);
         }
-        while self.flights.len() < self.flights_max() {
+        while self.sends.len() < self.sends_max() {
             if Instant::now() < self.not_before {
-                return Look { again: self.not_before.min(usual), idle: self.down.is_some() };
+                return NextLook { at: self.not_before.min(usual), idle: self.down.is_some() };
             }
-            let claiming = self.shared.outbox.claim(
-                &self.shared.name,
-                self.kind,
-                self.health.batch(),
-                self.shared.lease,
-            );
-            match self.shared.asked("claim", claiming).await {
+            let (worker, lease) = (&self.shared.name, self.shared.lease);
+            let claiming = self.shared.outbox.claim(worker, self.kind, self.health.batch(), lease);
+            match self.shared.count_store_errors("claim", claiming).await {
                 Ok(claimed) => {
-                    self.store_pause = STORE_PAUSE;
-                    self.shared.told_unreadable(&claimed.unreadable);
+                    self.store_failures = 0;
+                    self.shared.record_unreadable(&claimed.unreadable);
                     let (look_in, none) = (claimed.look_in, claimed.entries.is_empty());
-                    self.launch(claimed);
+                    self.start_sends(claimed);
                     if look_in != Some(Duration::ZERO) {
-                        let again = look_in.map_or(usual, |wait| usual.min(Instant::now() + wait));
-                        return Look { again, idle: none };
+                        let at = look_in.map_or(usual, |wait| usual.min(Instant::now() + wait));
+                        return NextLook { at, idle: none };
                     }
                 }
                 Err(_) => {
-                    let again = Instant::now() + self.store_pause;
-                    self.store_pause = (self.store_pause * 2).min(STORE_PAUSE_MAX);
-                    return Look { again, idle: false };
+                    self.store_failures = self.store_failures.saturating_add(1);
+                    return NextLook { at: Instant::now() + store_pause(self.store_failures), idle: false };
                 }
             }
         }
-        Look { again: usual, idle: false }
+        NextLook { at: usual, idle: false }
     }
 
-    fn flights_max(&self) -> usize {
+    fn sends_max(&self) -> usize {
         match self.kind {
-            // One that is down is asked by one.
+            // A receiver that is down is asked by one.
             _ if self.health.is_down() => 1,
-            Kind::Change => FLIGHTS_OF_CHANGES,
-            Kind::File => FLIGHTS_OF_FILES,
+            Kind::Change => BATCHES_AT_ONCE,
+            Kind::File => UPLOADS_AT_ONCE,
         }
     }
 
-    fn launch(&mut self, claimed: Claimed) {
-        let (shared, give_up) = (&self.shared, &self.give_up);
-        match self.kind {
-            _ if claimed.entries.is_empty() => {}
-            Kind::Change => {
-                self.flights.spawn(fly(Arc::clone(shared), claimed, give_up.clone()));
+    /// Sends files of declared kinds one by one, and all other entries of the claim as one batch.
+    fn start_sends(&mut self, claimed: Claimed) {
+        let Claimed { claim, entries, .. } = claimed;
+        let mut batch = Vec::new();
+        for entry in entries {
+            let (shared, give_up) = (Arc::clone(&self.shared), self.give_up.clone());
+            match self.shared.file_kind(&entry).cloned() {
+                Some(kind) => drop(self.sends.spawn(upload_file(shared, claim, kind, entry, give_up))),
+                None => batch.push(entry),
             }
-            Kind::File => {
-                for entry in claimed.entries {
-                    self.flights.spawn(carry(Arc::clone(shared), claimed.claim, entry, give_up.clone()));
-                }
-            }
+        }
+        if !batch.is_empty() {
+            let (shared, give_up) = (Arc::clone(&self.shared), self.give_up.clone());
+            self.sends.spawn(send_batch(shared, claim, batch, give_up));
         }
     }
 
     /// Waits until there is a reason to look again.
-    async fn wait(&mut self, again: Instant, until: Until, stop: &CancellationToken) {
-        // A wake is no reason while the front end is to be left alone, or while all flights are out.
-        let hears = Instant::now() >= self.not_before && self.flights.len() < self.flights_max();
-        let again = match until {
-            Until::Drained => again.min(Instant::now() + LOOK_AROUND),
-            Until::Stopped | Until::Idle => again,
+    async fn wait(&mut self, at: Instant, until: Until, stop: &CancellationToken) {
+        // A wake is no reason while the receiver is to be left alone, or while enough is under way.
+        let hears = Instant::now() >= self.not_before && self.sends.len() < self.sends_max();
+        let at = match until {
+            Until::Drained => at.min(Instant::now() + DRAIN_POLL),
+            Until::Stopped | Until::Idle => at,
         };
         tokio::select! {
             () = stop.cancelled() => {}
-            Some(landed) = self.flights.join_next() => self.landed(landed),
+            Some(ended) = self.sends.join_next() => self.observe(ended),
             _ = self.wakes.changed(), if hears => {}
             _ = self.live.changed() => {}
-            () = self.shared.drained.cancelled(), if self.flights.is_empty() => {}
-            () = tokio::time::sleep_until(again.into()) => {}
+            () = self.shared.drained.cancelled(), if self.sends.is_empty() => {}
+            () = tokio::time::sleep_until(at.into()) => {}
         }
-        while let Some(landed) = self.flights.try_join_next() {
-            self.landed(landed);
+        while let Some(ended) = self.sends.try_join_next() {
+            self.observe(ended);
         }
     }
 
-    fn landed(&mut self, landed: Result<Landed, tokio::task::JoinError>) {
-        let exchange = match landed {
-            Ok(landed) => landed.exchange,
+    /// Takes note of what a send showed of the receiver.
+    fn observe(&mut self, ended: Result<ReceiverState, JoinError>) {
+        let receiver = match ended {
+            Ok(receiver) => receiver,
             Err(error) => {
-                tracing::error!(%error, "a flight failed inside; its entries come back when their lease ends");
+                tracing::error!(%error, "a send failed inside; its entries come back when their lease ends");
                 return;
             }
         };
-        let pause = self.health.heard(&exchange, rand::random());
+        let pause = self.health.observe(&receiver, rand::random());
         self.not_before = Instant::now() + pause;
-        self.down = match exchange {
-            Exchange::Down { reason, .. } => {
+        self.down = match receiver {
+            ReceiverState::Down { reason, .. } => {
                 Some((self.down.take().map_or_else(Instant::now, |(since, _)| since), reason))
             }
-            Exchange::Well { .. } => None,
+            ReceiverState::Up { .. } => None,
         };
         self.shared.meters.down.set(if self.down.is_some() { 1.0 } else { 0.0 });
     }
@@ -203,7 +205,7 @@ impl Lane {
             Until::Drained if !self.live.borrow().sends(self.kind) => true,
             Until::Drained if self.down.as_ref().is_some_and(|(since, _)| since.elapsed() > DOWN_MAX) => true,
             Until::Drained => {
-                let stats = self.shared.asked("stats", self.shared.outbox.stats()).await;
+                let stats = self.shared.count_store_errors("stats", self.shared.outbox.stats()).await;
                 let drained = stats.is_ok_and(|stats| stats.pending == 0);
                 if drained {
                     self.shared.drained.cancel();
@@ -213,8 +215,8 @@ impl Lane {
         }
     }
 
-    /// Lets flights land, and gives back what does not in time.
-    async fn land_all(&mut self) {
+    /// Lets sends finish, and gives back the entries of those that do not in time.
+    async fn finish_in_flight(&mut self) {
         let give_up = self.give_up.clone();
         if self.kind == Kind::File {
             give_up.cancel();
@@ -223,8 +225,8 @@ impl Lane {
             tokio::time::sleep(STOP_GRACE).await;
             give_up.cancel();
         });
-        while let Some(landed) = self.flights.join_next().await {
-            self.landed(landed);
+        while let Some(ended) = self.sends.join_next().await {
+            self.observe(ended);
         }
         patience.abort();
     }

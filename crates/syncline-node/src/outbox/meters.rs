@@ -34,10 +34,10 @@ impl Meters {
             sent: counter("syncline_outbox_sent_total", "Changes that the front end took."),
             failed: counter("syncline_outbox_failed_total", "Attempts that failed, for one change each."),
             died: counter("syncline_outbox_dead_total", "Changes given up since the start."),
-            uploads: counter("syncline_outbox_uploads_total", "Recordings sent, and deleted here."),
+            uploads: counter("syncline_outbox_uploads_total", "Files that the front end has."),
             upload_bytes: counter(
                 "syncline_outbox_upload_bytes_total",
-                "Bytes of recordings sent, finished or not.",
+                "Bytes of files sent, finished or not.",
             ),
             batch: registry.duration(
                 "syncline_outbox_batch_seconds",

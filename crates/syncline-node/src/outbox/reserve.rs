@@ -2,7 +2,7 @@
 //!
 //! On a full disk not even "this was sent" can be written, so nothing that would make room could be finished. A file of
 //! [`RESERVE_BYTES`] is kept beside the data and given up when the disk is almost full: with what it leaves the worker goes
-//! on, sends, deletes recordings, and takes the reserve back once there is room again. Long before that it warns.
+//! on, sends, removes files, and takes the reserve back once there is room again. Long before that it warns.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -97,14 +97,14 @@ impl Reserve {
     }
 }
 
-/// Where to keep the reserve: beside the database if that is a file, beside the recordings otherwise.
-pub(super) fn place(database_url: &str, recordings: &Path) -> PathBuf {
+/// Where to keep the reserve: beside the database if that is a file, otherwise in the first folder with files, if any.
+pub(super) fn place(database_url: &str, files: Option<&Path>) -> Option<PathBuf> {
     let file = database_url.strip_prefix("sqlite:").map(|path| path.trim_start_matches("//"));
     let file = file.map(|path| path.split('?').next().unwrap_or(path)).filter(|path| !path.starts_with(':'));
     match file.map(|path| Path::new(path).parent().unwrap_or(Path::new(""))) {
-        Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
-        Some(folder) => folder.to_owned(),
-        None => recordings.to_owned(),
+        Some(folder) if folder.as_os_str().is_empty() => Some(PathBuf::from(".")),
+        Some(folder) => Some(folder.to_owned()),
+        None => files.map(Path::to_owned),
     }
 }
 
@@ -167,17 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn the_reserve_is_on_the_disk_of_the_database_or_of_the_recordings() {
+    fn the_reserve_is_on_the_disk_of_the_database_or_of_the_files() {
         let table = [
             ("sqlite:box.db", "."),
             ("sqlite:data/box.db?mode=rwc", "data"),
             ("sqlite:///var/lib/box/box.db", "/var/lib/box"),
-            ("sqlite::memory:", "rec"),
-            ("postgres://db/box", "rec"),
+            ("sqlite::memory:", "files"),
+            ("postgres://db/box", "files"),
         ];
         for (url, expected) in table {
-            assert_eq!(place(url, Path::new("rec")), PathBuf::from(expected), "{url}");
+            assert_eq!(place(url, Some(Path::new("files"))), Some(PathBuf::from(expected)), "{url}");
         }
+        assert_eq!(place("postgres://db/box", None), None);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Makes the calls to the front end, and hears their answers as the contract means them.
+//! Makes the calls to the front end, and reads their answers as the contract means them.
 //!
 //! Guarantees: no redirect is followed; an answer that is not the expected JSON is a failure, whatever its status; answers are
-//! read up to a limit; a recording is streamed and hashed on the way. A recording counts as received only after all of the file
-//! was sent, and only if the receiver states the file's own length and SHA-256; an operator may do without the statement
-//! (`SYNC_PLAIN_RECEIPTS`), never without the whole file. Files, and what becomes of entries, are left to others.
+//! read up to a limit; a file is streamed and hashed on the way. A file counts as received only after all of it was sent, and
+//! only if the receiver states the file's own length and SHA-256. An operator may do without the statement
+//! (`SYNC_PLAIN_RECEIPTS`), never without the whole file. Finding files and settling entries are left to others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,51 +15,77 @@ use reqwest::RequestBuilder;
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use syncline_core::outbox::{Answer, Response, Said, interpret};
+use syncline_core::outbox::{Answer, IngestReply, Response, interpret};
 use syncline_core::queue::retry_after;
 use tokio::io::AsyncReadExt as _;
 use url::Url;
 
-use super::recording::{Files, Order};
+use super::file::{OpenFile, UploadJob, hex};
 use super::settings::Settings;
-use crate::clock;
 use crate::outbound::{self, Failure, Reply};
-use crate::recording::{AUDIO, META, hex};
 use crate::secret::Secret;
+use crate::{clock, text};
 
 /// Longest answer that is read: a result for each entry of the largest batch, each with a sentence.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 
-/// How much of an answer that was no success is worth telling.
-const DETAIL_MAX_CHARS: usize = 200;
-
-/// Longest address of a recording that is believed.
+/// Longest address of a file that is believed.
 const FILE_URL_MAX_BYTES: usize = 2_048;
 
-/// Bytes of a recording that are read at a time.
+/// Bytes of a file that are read at a time.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// What the receiver says of a recording: where it is, and what it got.
+/// Where batches are posted, below the front end's address.
+const SYNC_PATH: &str = "/api/ingest/sync";
+
+/// The receiver's answer to a file: where it is now, and what was stored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Receipt {
-    pub(super) file_url: String,
+struct UploadReply {
+    file_url: String,
     length: Option<u64>,
     sha256: Option<String>,
 }
 
-/// What was sent of a recording.
+/// The bytes that were sent of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sent {
+struct Sent {
+    length: u64,
+    sha256: String,
+}
+
+/// A file that the receiver has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Received {
+    /// Where it is now.
+    pub(super) file_url: String,
     pub(super) length: u64,
     pub(super) sha256: String,
+}
+
+/// Why the receiver does not have a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UploadFailure {
+    /// What its answer means, or what its silence does.
+    Answered(Answer),
+    /// The receiver has nothing at the kind's upload path. Other kinds may have better luck.
+    NoSuchPath {
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl From<Answer> for UploadFailure {
+    fn from(answer: Answer) -> UploadFailure {
+        UploadFailure::Answered(answer)
+    }
 }
 
 /// The front end.
 pub(super) struct Sender {
     http: reqwest::Client,
+    base: Url,
     sync: Url,
-    recording_file: Url,
     token: Option<Secret>,
     /// Whether a receipt may leave out length and SHA-256.
     plain_receipts: bool,
@@ -70,8 +96,8 @@ impl Sender {
     pub(super) fn new(settings: &Settings, upload_bytes: Counter) -> Sender {
         Sender {
             http: outbound::client(),
-            sync: below(&settings.frontend, "sync"),
-            recording_file: below(&settings.frontend, "recording-file"),
+            base: settings.frontend.clone(),
+            sync: below(&settings.frontend, SYNC_PATH),
             token: settings.token.clone(),
             plain_receipts: settings.plain_receipts,
             upload_bytes,
@@ -87,57 +113,56 @@ impl Sender {
             .body(body);
         match outbound::exchange(request, ANSWER_MAX_BYTES).await {
             Ok(reply) => {
-                let said: Option<Said> = serde_json::from_slice(&reply.body).ok();
-                interpret(response(&reply, said), entries)
+                let read: Option<IngestReply> = serde_json::from_slice(&reply.body).ok();
+                interpret(response(&reply, read), entries)
             }
             Err(failure) => not_answered(&failure),
         }
     }
 
-    /// Sends a recording. `stall` is how long the receiver may stop reading, and take to answer after the end.
+    /// Sends a file. `stall` is how long the receiver may stop reading, and take to answer after the end.
     pub(super) async fn upload(
         &self,
-        order: &Order,
-        files: Files,
+        job: &UploadJob,
+        open: OpenFile,
         stall: Duration,
-    ) -> Result<(Receipt, Sent), Answer> {
-        let length = files.is.length;
+    ) -> Result<Received, UploadFailure> {
+        let length = open.identity.length;
         let progress = Arc::new(Progress::new(self.upload_bytes.clone()));
-        let pieces = pieces(files.audio, length, Arc::clone(&progress));
-        let part = |part: Part, kind| part.mime_str(kind).expect("a constant that is a media type");
-        let audio = Part::stream_with_length(reqwest::Body::wrap_stream(pieces), length).file_name(AUDIO);
-        let meta = Part::bytes(files.meta).file_name(META);
-        let form = Form::new()
-            .text("callLogId", order.call_log.as_str().to_owned())
-            .text("recordingId", order.recording.as_str().to_owned())
-            .part("audio", part(audio, "application/octet-stream"))
-            .part("meta", part(meta, "application/json"));
-        let call = outbound::exchange(self.to(&self.recording_file).multipart(form), ANSWER_MAX_BYTES);
+        let form = form(job, open, &progress);
+        let url = below(&self.base, &job.kind.upload_path);
+        let call = outbound::exchange(self.to(&url).multipart(form), ANSWER_MAX_BYTES);
         let reply = tokio::select! {
             reply = call => reply.map_err(|failure| not_answered(&failure))?,
             () = progress.stalled(stall) => {
                 let reason = format!("the receiver stopped reading or answering for {} s", stall.as_secs_f64());
-                return Err(Answer::Failed { reason, retry_after: None });
+                return Err(Answer::Failed { reason, retry_after: None }.into());
             }
         };
         let sent = progress.sent();
         // An early refusal says why by its status. An early success cannot be true: the receiver has not read the file.
         if (200..300).contains(&reply.status) && sent.length < length {
             let reason = format!(
-                "the receiver answered {} after {} of {length} bytes: the recording was not received",
+                "the receiver answered {} after {} of {length} bytes: the file was not received",
                 reply.status, sent.length
             );
-            return Err(Answer::Failed { reason, retry_after: None });
+            return Err(Answer::Failed { reason, retry_after: None }.into());
         }
-        let receipt: Option<Receipt> = serde_json::from_slice(&reply.body).ok();
-        let believed = receipt.as_ref().map(|receipt| receipt.check(&sent, self.plain_receipts));
+        if let 404 | 405 = reply.status {
+            let reason = format!("{} at {}", reply.status, job.kind.upload_path);
+            return Err(UploadFailure::NoSuchPath { reason });
+        }
+        let read: Option<UploadReply> = serde_json::from_slice(&reply.body).ok();
+        let believed = read.as_ref().map(|read| read.check(&sent, self.plain_receipts));
         if let (200..300, Some(Err(reason))) = (reply.status, &believed) {
-            return Err(Answer::Refused { reason: reason.clone() });
+            return Err(Answer::Refused { reason: reason.clone() }.into());
         }
-        let said = believed.map(|_| Said { ok: true, results: None });
-        match (interpret(response(&reply, said), 1), receipt) {
-            (Answer::Accepted, Some(receipt)) => Ok((receipt, sent)),
-            (answer, _) => Err(answer),
+        let ok = believed.map(|_| IngestReply { ok: true, results: None });
+        match (interpret(response(&reply, ok), 1), read) {
+            (Answer::Accepted, Some(UploadReply { file_url, .. })) => {
+                Ok(Received { file_url, length: sent.length, sha256: sent.sha256 })
+            }
+            (answer, _) => Err(answer.into()),
         }
     }
 
@@ -150,7 +175,7 @@ impl Sender {
     }
 }
 
-impl Receipt {
+impl UploadReply {
     /// Whether this can be the receipt of what was sent, which is the whole file; if not, why.
     fn check(&self, sent: &Sent, plain: bool) -> Result<(), String> {
         if !is_address(&self.file_url) {
@@ -174,7 +199,7 @@ impl Receipt {
     }
 }
 
-/// Whether a recording can be fetched from there.
+/// Whether a file can be fetched from there.
 fn is_address(text: &str) -> bool {
     let plain =
         text.len() <= FILE_URL_MAX_BYTES && !text.chars().any(|c| c.is_control() || c.is_whitespace());
@@ -182,25 +207,41 @@ fn is_address(text: &str) -> bool {
         && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
 }
 
-/// `{base}/api/ingest/{name}`
-fn below(base: &Url, name: &str) -> Url {
+/// The form of a file: its text fields, the file, its attachments.
+fn form(job: &UploadJob, open: OpenFile, progress: &Arc<Progress>) -> Form {
+    let typed =
+        |part: Part, kind: &str| part.mime_str(kind).expect("media types are checked with their kind");
+    let OpenFile { file, identity, attachments } = open;
+    let pieces = pieces(file, identity.length, Arc::clone(progress));
+    let part = Part::stream_with_length(reqwest::Body::wrap_stream(pieces), identity.length);
+    let part = part.file_name(job.file_name().to_owned());
+    let fields = job.fields.iter();
+    let form = fields.fold(Form::new(), |form, (name, value)| form.text(name.clone(), value.clone()));
+    let form = form.part(job.kind.part.clone(), typed(part, &job.kind.content_type));
+    attachments.into_iter().fold(form, |form, attachment| {
+        let part = Part::bytes(attachment.content).file_name(attachment.name);
+        form.part(attachment.part, typed(part, &attachment.content_type))
+    })
+}
+
+/// A path of the contract below the front end's address, which may have a path of its own.
+fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     let mut segments = url.path_segments_mut().expect("http addresses have a path");
-    segments.pop_if_empty().extend(["api", "ingest", name]);
+    segments.pop_if_empty().extend(path.trim_matches('/').split('/'));
     drop(segments);
     url
 }
 
-fn response(reply: &Reply, said: Option<Said>) -> Response {
-    let text = String::from_utf8_lossy(&reply.body);
-    let sentence = serde_json::from_str::<serde_json::Value>(&text).ok();
-    let sentence = sentence.as_ref().and_then(|body| body["error"].as_str()).unwrap_or(&text);
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
+fn response(reply: &Reply, read: Option<IngestReply>) -> Response {
+    let body = String::from_utf8_lossy(&reply.body);
+    let sentence = serde_json::from_str::<serde_json::Value>(&body).ok();
+    let sentence = sentence.as_ref().and_then(|body| body["error"].as_str()).unwrap_or(&body);
     Response {
         status: reply.status,
         retry_after: reply.retry_after.as_deref().and_then(|text| retry_after::parse(text, clock::wall())),
-        detail: sentence.chars().take(DETAIL_MAX_CHARS).map(plain).collect::<String>().trim().to_owned(),
-        said,
+        detail: text::excerpt(sentence),
+        reply: read,
     }
 }
 
@@ -285,19 +326,19 @@ mod tests {
             ("http://localhost:3000/front", "http://localhost:3000/front/api/ingest/sync"),
             ("http://localhost:3000/front/", "http://localhost:3000/front/api/ingest/sync"),
         ] {
-            assert_eq!(below(&Url::parse(base).unwrap(), "sync").as_str(), expected);
+            assert_eq!(below(&Url::parse(base).unwrap(), SYNC_PATH).as_str(), expected);
         }
     }
 
     #[test]
     fn ss_28_ss_30_what_a_receipt_states_must_be_there_and_true() {
         let sent = Sent { length: 5, sha256: "ab".repeat(32) };
-        let receipt = |length, sha256: Option<&str>, url: &str| Receipt {
+        let receipt = |length, sha256: Option<&str>, url: &str| UploadReply {
             file_url: url.to_owned(),
             length,
             sha256: sha256.map(str::to_owned),
         };
-        let url = "https://f.example/storage/recordings/c1/mixed.wav";
+        let url = "https://f.example/storage/photos/1.jpg";
         let hash = "AB".repeat(32);
         for plain in [false, true] {
             receipt(Some(5), Some(&hash), url).check(&sent, plain).unwrap();

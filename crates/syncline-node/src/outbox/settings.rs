@@ -1,7 +1,9 @@
-//! What `serversync` is told by its environment.
+//! The settings of `serversync`: its environment, and the configuration file that the environment may name.
 //!
-//! [`Settings::load`] answers with settings that all make sense, or with every problem in one line. It opens nothing:
-//! whether the database or the front end answers shows at start. No message repeats the value of a secret.
+//! [`Settings::load`] answers with settings that all make sense, or with every problem in one line. It opens nothing but the
+//! configuration file: whether the database or the front end answers shows at start. No message repeats the value of a secret.
+
+mod file;
 
 use std::fmt::{self, Display};
 use std::net::{IpAddr, SocketAddr};
@@ -11,6 +13,7 @@ use std::time::Duration;
 
 use url::{Host, Url};
 
+use super::kind::FileKind;
 use crate::config::{Log, Place, Problem, settings};
 use crate::secret::{REDACTED, Secret, redact_url, url_secrets};
 
@@ -30,16 +33,18 @@ pub struct Settings {
     pub poll_interval: Duration,
     /// `SYNC_BATCH_SIZE`: entries in one request at most.
     pub batch_size: usize,
-    /// `SYNC_TIMEOUT_SEC`: how long the front end may take to answer a batch, or stop reading a recording.
+    /// `SYNC_TIMEOUT_SEC`: how long the front end may take to answer a batch, or stop reading a file.
     pub timeout: Duration,
     /// `SYNC_MAX_ATTEMPTS`: failures after which an entry is a dead letter.
     pub max_attempts: u32,
-    /// `SYNC_PLAIN_RECEIPTS`: whether a recording may be deleted after a receipt without length and SHA-256.
+    /// `SYNC_PLAIN_RECEIPTS`: whether a file may be removed after a receipt without length and SHA-256.
     pub plain_receipts: bool,
     /// `SYNC_METRICS_LISTEN`: where `/metrics` and `/healthz` are; nowhere unless set.
     pub metrics_listen: Option<SocketAddr>,
-    /// `RECORDINGS_DIR`: the folder with a folder for each call.
-    pub recordings: PathBuf,
+    /// `SYNC_CONFIG`: the configuration file, if there is one.
+    pub config: Option<PathBuf>,
+    /// The kinds of files that are sent, `[[files]]` in the configuration file. An application may add its own.
+    pub files: Vec<FileKind>,
     /// `SYNCLINE_LOG_LEVEL`, `SYNCLINE_LOG_FORMAT`
     pub log: Log,
 }
@@ -59,8 +64,8 @@ impl Settings {
         let frontend = reader
             .required("FRONTEND_BASE_URL", "https://frontend.example", |text| frontend(text, allow_http));
         let seconds = |text: &str, range| number(text, range).map(Duration::from_secs);
-        let read = Settings {
-            // Stand-ins for what is missing are never used: a problem was noted.
+        let mut read = Settings {
+            // Stand-ins for missing values are never used: a problem was noted.
             database_url: database_url.unwrap_or_else(|| Secret::new("")),
             frontend: frontend
                 .unwrap_or_else(|| Url::parse("http://localhost").expect("a constant that reads")),
@@ -79,9 +84,8 @@ impl Settings {
                 .map_or(10, |attempts| attempts as u32),
             plain_receipts: reader.optional("SYNC_PLAIN_RECEIPTS", switch).unwrap_or(false),
             metrics_listen: reader.optional("SYNC_METRICS_LISTEN", settings::listen),
-            recordings: reader
-                .optional("RECORDINGS_DIR", settings::folder)
-                .unwrap_or_else(|| PathBuf::from("storage/recordings")),
+            files: Vec::new(),
+            config: reader.optional("SYNC_CONFIG", settings::folder),
             log: Log {
                 level: reader
                     .optional("SYNCLINE_LOG_LEVEL", settings::log_level)
@@ -89,6 +93,12 @@ impl Settings {
                 format: reader.optional("SYNCLINE_LOG_FORMAT", settings::log_format).unwrap_or_default(),
             },
         };
+        if let Some(path) = &read.config {
+            match file::read(path) {
+                Ok(files) => read.files = files,
+                Err(problems) => reader.problems.extend(problems),
+            }
+        }
         if reader.problems.is_empty() { Ok(read) } else { Err(InvalidSettings(reader.problems)) }
     }
 
@@ -116,9 +126,15 @@ impl Display for Settings {
         if let Some(listen) = self.metrics_listen {
             writeln!(f, "SYNC_METRICS_LISTEN={listen}")?;
         }
-        writeln!(f, "RECORDINGS_DIR={}", self.recordings.display())?;
+        if let Some(config) = &self.config {
+            writeln!(f, "SYNC_CONFIG={}", config.display())?;
+        }
         writeln!(f, "SYNCLINE_LOG_LEVEL={}", self.log.level)?;
-        writeln!(f, "SYNCLINE_LOG_FORMAT={}", self.log.format.as_str())
+        writeln!(f, "SYNCLINE_LOG_FORMAT={}", self.log.format.as_str())?;
+        for FileKind { entity_type, folder, file, upload_path, .. } in &self.files {
+            writeln!(f, "# {entity_type}: {}/{file} to POST {upload_path}", folder.display())?;
+        }
+        Ok(())
     }
 }
 
@@ -157,8 +173,8 @@ impl Reader<'_> {
     }
 }
 
-/// The front end's address. What is sent there is people's calls, so it travels in the clear only where nobody can listen, or
-/// where the operator says that nobody can.
+/// The front end's address. Changes and files are private, so they travel in the clear only within this machine, or where the
+/// operator allows it.
 fn frontend(text: &str, allow_http: bool) -> Result<Url, String> {
     let url = settings::base_url(text)?;
     let address = url.host().and_then(|host| match host {
@@ -173,7 +189,7 @@ fn frontend(text: &str, allow_http: bool) -> Result<Url, String> {
     let local = address.map_or(url.host_str() == Some("localhost"), |address| address.is_loopback());
     if url.scheme() == "http" && !local && !allow_http {
         return Err("must begin with https:// unless it is this machine; \
-                    SYNC_ALLOW_HTTP=true sends calls in the clear"
+                    SYNC_ALLOW_HTTP=true sends everything in the clear"
             .to_owned());
     }
     Ok(url)
@@ -232,7 +248,7 @@ mod tests {
         assert_eq!(settings.poll_interval, Duration::from_secs(300));
         assert_eq!((settings.batch_size, settings.max_attempts), (100, 10));
         assert_eq!(settings.timeout, Duration::from_secs(30));
-        assert_eq!(settings.recordings, PathBuf::from("storage/recordings"));
+        assert!(settings.files.is_empty() && settings.config.is_none());
         assert_eq!(settings.metrics_listen, None);
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::config::Limits;
 use crate::metrics::Registry;
 use crate::node::StartError;
@@ -52,7 +52,7 @@ async fn alive() -> Json<Value> {
 }
 
 async fn metrics(State((shared, registry)): State<(Arc<Shared>, Registry)>) -> impl IntoResponse {
-    let counting = shared.asked("stats", shared.outbox.stats());
+    let counting = shared.count_store_errors("stats", shared.outbox.stats());
     if let Ok(Ok(stats)) = tokio::time::timeout(COUNT_TIMEOUT, counting).await {
         shared.meters.pending.set(stats.pending as f64);
         shared.meters.oldest_age.set(stats.oldest.unwrap_or_default().as_secs_f64());

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use syncline_core::outbox::{EntryResult, Posted, Said};
+use syncline_core::outbox::{EntryResult, IngestReply, Posted};
 use utoipa::ToSchema;
 
 use crate::Context;
@@ -64,7 +64,7 @@ pub(crate) async fn sync(
     State(context): State<Arc<Context>>,
     Service(entities): Service<Entities>,
     request: Request,
-) -> Result<axum::Json<Said>, Error> {
+) -> Result<axum::Json<IngestReply>, Error> {
     if !matches!(body::media_type(request.headers()), Some("application/json")) {
         return Err(body::unsupported("send the batch as application/json"));
     }
@@ -82,7 +82,7 @@ pub(crate) async fn sync(
         // Whatever the check before let through and the store did not.
         return Err(Error::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", reason.to_owned()));
     }
-    Ok(axum::Json(Said { ok, results: named.then_some(results) }))
+    Ok(axum::Json(IngestReply { ok, results: named.then_some(results) }))
 }
 
 fn refusal(result: &EntryResult) -> Option<&str> {

@@ -1,67 +1,70 @@
-//! One batch of changes on its way: sent, split where that fails, and settled in the store.
+//! Sends one batch of entries: posts it, splits it where that fails, and settles it in the store.
 //!
-//! Which requests to make and what their answers mean is core's to say ([`Delivery`]); this makes them. While it does, the
-//! claim's lease is renewed; told to give up, it gives back what has no answer yet.
+//! Core says which requests to make and what their answers mean ([`Delivery`]); this makes them. The claim's lease is
+//! renewed meanwhile. When the worker gives up, entries without an answer are given back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use syncline_core::outbox::{Delivery, Exchange, Item, Posted, PostedEntry, Verdict};
-use syncline_store::outbox::{Claimed, Entry};
+use syncline_core::outbox::{Delivery, Posted, PostedEntry, ReceiverState, Verdict};
+use syncline_store::outbox::{ClaimId, Entry};
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::shared::Shared;
 
-/// What came of a flight.
-#[derive(Debug)]
-pub(super) struct Landed {
-    pub(super) exchange: Exchange,
+/// What a batch came to.
+struct BatchOutcome {
+    /// What becomes of each entry, in order. Empty if the claim was lost.
+    verdicts: Vec<(i64, Verdict)>,
+    receiver: ReceiverState,
+    requests: usize,
 }
 
-/// Sends what was claimed and settles it.
-pub(super) async fn fly(shared: Arc<Shared>, claimed: Claimed, give_up: CancellationToken) -> Landed {
-    let Claimed { claim, entries, .. } = claimed;
+/// Sends the entries of a claim and settles them; what that showed of the receiver.
+pub(super) async fn send_batch(
+    shared: Arc<Shared>,
+    claim: ClaimId,
+    entries: Vec<Entry>,
+    give_up: CancellationToken,
+) -> ReceiverState {
     shared.meters.in_flight.increment(entries.len() as f64);
     let started = Instant::now();
     let ids: Vec<i64> = entries.iter().map(|entry| entry.id).collect();
-    let (verdicts, exchange, requests) = tokio::select! {
-        delivered = deliver(&shared, &entries, &give_up) => delivered,
-        () = shared.hold(claim, &ids) => {
-            // Somebody else has them by now; what the receiver took twice, it knows.
-            (Vec::new(), Exchange::Well { too_large: false }, 0)
-        }
+    let outcome = tokio::select! {
+        outcome = deliver(&shared, &entries, &give_up) => outcome,
+        // Another worker has them by now. The receiver recognises what it is sent twice.
+        () = shared.renew_claim(claim, &ids) => BatchOutcome {
+            verdicts: Vec::new(),
+            receiver: ReceiverState::Up { too_large: false },
+            requests: 0,
+        },
     };
     let took = started.elapsed();
     shared.meters.batch.record(took);
-    tell(&verdicts, &exchange, requests, took);
-    for ((_, verdict), entry) in verdicts.iter().zip(&entries) {
-        shared.told(entry, verdict);
+    log_outcome(&outcome, took);
+    for ((_, verdict), entry) in outcome.verdicts.iter().zip(&entries) {
+        shared.record_outcome(entry, verdict);
     }
-    shared.settle(claim, &verdicts, &give_up).await;
+    shared.settle(claim, &outcome.verdicts, &give_up).await;
     shared.meters.in_flight.decrement(entries.len() as f64);
-    Landed { exchange }
+    outcome.receiver
 }
 
-type Delivered = (Vec<(i64, Verdict)>, Exchange, usize);
-
-async fn deliver(shared: &Shared, entries: &[Entry], give_up: &CancellationToken) -> Delivered {
+async fn deliver(shared: &Shared, entries: &[Entry], give_up: &CancellationToken) -> BatchOutcome {
     let payloads: Vec<Option<Box<RawValue>>> = entries.iter().map(payload).collect();
     let sendable: Vec<usize> = (0..entries.len()).filter(|place| payloads[*place].is_some()).collect();
-    let items = sendable.iter().map(|place| {
+    let mut delivery = Delivery::new(sendable.iter().map(|place| {
         let entry = &entries[*place];
-        Item { entity_type: &entry.entity_type, entity_id: &entry.entity_id, attempts: entry.attempts }
-    });
-    let mut delivery = Delivery::new(items);
+        ((&entry.entity_type, &entry.entity_id), entry.attempts)
+    }));
     let mut requests = 0;
     while let Some(request) = delivery.next() {
         requests += 1;
+        let places = request.iter().map(|n| sendable[*n]);
         let posted = Posted {
             sender: Some(shared.sender_id.clone()),
-            entries: request
-                .iter()
-                .map(|n| posted(&entries[sendable[*n]], &payloads[sendable[*n]]))
-                .collect(),
+            entries: places.map(|place| posted(&entries[place], &payloads[place])).collect(),
         };
         let body = serde_json::to_string(&posted).expect("text and numbers can always be written");
         let answer = tokio::select! {
@@ -71,7 +74,7 @@ async fn deliver(shared: &Shared, entries: &[Entry], give_up: &CancellationToken
         tracing::debug!(entries = request.len(), ?answer, "request answered");
         delivery.answered(answer);
     }
-    let (verdicts, exchange) = delivery.finish(&shared.policy, rand::random::<f64>);
+    let (verdicts, receiver) = delivery.finish(&shared.policy, rand::random::<f64>);
     let mut verdicts = verdicts.into_iter();
     let verdicts = entries.iter().zip(&payloads).map(|(entry, payload)| {
         let verdict = match payload {
@@ -80,7 +83,7 @@ async fn deliver(shared: &Shared, entries: &[Entry], give_up: &CancellationToken
         };
         (entry.id, verdict)
     });
-    (verdicts.collect(), exchange, requests)
+    BatchOutcome { verdicts: verdicts.collect(), receiver, requests }
 }
 
 /// The payload as it was written. Applications insert by themselves, so it may be anything.
@@ -98,17 +101,18 @@ fn posted<'a>(entry: &Entry, payload: &'a Option<Box<RawValue>>) -> PostedEntry<
     }
 }
 
-/// One line for a batch.
-fn tell(verdicts: &[(i64, Verdict)], exchange: &Exchange, requests: usize, took: Duration) {
+/// Logs one line for a batch.
+fn log_outcome(outcome: &BatchOutcome, took: Duration) {
+    let BatchOutcome { verdicts, receiver, requests } = outcome;
     let count = |which: fn(&Verdict) -> bool| verdicts.iter().filter(|(_, verdict)| which(verdict)).count();
     let sent = count(|verdict| *verdict == Verdict::Done);
     let failed = count(|verdict| matches!(verdict, Verdict::Retry { .. } | Verdict::Dead { .. }));
     let took_ms = took.as_millis() as u64;
-    match exchange {
-        Exchange::Down { reason, .. } => {
+    match receiver {
+        ReceiverState::Down { reason, .. } => {
             tracing::warn!(sent, failed, requests, took_ms, reason, "the front end does not take anything");
         }
-        Exchange::Well { .. } if failed > 0 => {
+        ReceiverState::Up { .. } if failed > 0 => {
             // One reason stands for all: each entry's own is in the outbox.
             let reason = verdicts.iter().find_map(|(_, verdict)| match verdict {
                 Verdict::Retry { reason, .. } | Verdict::Dead { reason } => Some(reason.as_str()),
@@ -116,6 +120,6 @@ fn tell(verdicts: &[(i64, Verdict)], exchange: &Exchange, requests: usize, took:
             });
             tracing::warn!(sent, failed, requests, took_ms, reason, "batch sent, not all of it taken");
         }
-        Exchange::Well { .. } => tracing::info!(sent, requests, took_ms, "batch sent"),
+        ReceiverState::Up { .. } => tracing::info!(sent, requests, took_ms, "batch sent"),
     }
 }
