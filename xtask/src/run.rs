@@ -20,6 +20,9 @@ use crate::workspace::Workspace;
 use crate::{command, screen, setup, wasm};
 use world::{Process, World};
 
+/// The apps of the whole world.
+const APPS: &str = "bookshelf,calls,gallery";
+
 #[derive(Args)]
 pub(crate) struct Options {
     /// Start only the node

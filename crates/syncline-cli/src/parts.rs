@@ -1,9 +1,9 @@
 //! Which parts a node of this program can have: the systems of the platform, and the apps. The only place that lists them.
 
-use syncline_node::gallery::GalleryPart;
+use syncline_bookshelf::BookshelfPart;
+use syncline_calls::CallsPart;
+use syncline_gallery::GalleryPart;
 use syncline_node::part::Part;
-use syncline_node::recording::CallsPart;
-use syncline_node::shelf::BookshelfPart;
 
 /// All of them; the configuration says which are on.
 pub(crate) fn all() -> Vec<Box<dyn Part>> {

@@ -1,7 +1,5 @@
 //! `serversync`: sends what an application committed to its front end, until it is told to stop.
 
-mod recordings;
-
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
+use syncline_calls::file_kind as recordings;
 use syncline_node::outbox::{
     InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Until, Worker,
 };

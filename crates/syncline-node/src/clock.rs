@@ -10,10 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use syncline_core::time::Timestamp;
 
 /// A monotonic clock as a part that tests replace.
-pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The monotonic clock.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     #[cfg(target_os = "linux")]
     let clock = rustix::time::ClockId::Boottime;
     #[cfg(not(target_os = "linux"))]
@@ -25,7 +25,7 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// The time of day. A clock set before 1970 reads as 1970.
-pub(crate) fn wall() -> Timestamp {
+pub fn wall() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }

@@ -27,8 +27,9 @@ pub use error::Error;
 pub(crate) use events::Streams;
 pub(crate) use health::Readiness;
 pub(crate) use openapi::operations;
+pub(crate) use pages::Console;
+pub use pages::ConsoleFiles;
 pub use pages::has_browser_package;
-pub(crate) use pages::{Console, ConsoleFiles};
 pub(crate) use rules::Endpoints;
 
 use std::sync::Arc;

@@ -29,7 +29,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::events::Bus;
 use crate::metrics::Registry;
-pub(crate) use batch::{Batch, DEPTH_MAX, Refused, is_deep};
+pub(crate) use batch::{Batch, Refused};
+pub use batch::{DEPTH_MAX, is_deep};
 pub use config::{EntityKind, FileType};
 pub use part::OutboxPart;
 
@@ -191,7 +192,7 @@ impl Entities {
     }
 
     /// Where what came from elsewhere is kept.
-    pub(crate) async fn inbox(&self) -> Result<&Arc<dyn Inbox>, syncline_store::Error> {
+    pub async fn inbox(&self) -> Result<&Arc<dyn Inbox>, syncline_store::Error> {
         let types: Vec<EntityType> = self.kinds.iter().map(|kind| kind.entity_type.clone()).collect();
         self.inbox.get_or_try_init(|| async { self.store.inbox(&types).await }).await
     }

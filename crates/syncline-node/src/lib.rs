@@ -10,6 +10,7 @@
 //! - [`folder`]: files beneath a folder and nowhere else
 //! - [`events`]: what happens, told to whoever listens
 //! - [`metrics`]: what is counted, for Prometheus
+//! - [`outbound`]: calls to the outside, bounded; [`clock`]: the time
 //! - [`log`], [`secret`]: one line per event, and nothing in it that is nobody's business
 //!
 //! The systems, each a part ([`systems`] lists them):
@@ -25,11 +26,10 @@
 //!
 //! Rules are `syncline-core`'s, durable truth is `syncline-store`'s.
 
+pub mod clock;
 pub mod config;
-pub mod demo;
 pub mod events;
 pub mod folder;
-pub mod gallery;
 pub mod http;
 pub mod inbox;
 pub mod kv;
@@ -37,21 +37,18 @@ pub mod lock;
 pub mod log;
 pub mod metrics;
 pub mod node;
+pub mod outbound;
 pub mod outbox;
 pub mod part;
 pub mod queue;
-pub mod recording;
 pub mod schedule;
 pub mod secret;
 pub mod server;
-pub mod shelf;
 pub mod state;
 pub mod viewer;
 
 mod address;
 mod address_rate;
-mod clock;
-mod outbound;
 mod rationed;
 mod text;
 

@@ -19,7 +19,7 @@ const REFUSAL_MAX_BYTES: usize = 4 * 1024;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client whose connections to one address are shared.
-pub(crate) fn client() -> reqwest::Client {
+pub fn client() -> reqwest::Client {
     // Whoever was first chose the same one.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()
@@ -32,33 +32,41 @@ pub(crate) fn client() -> reqwest::Client {
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) retry_after: Option<String>,
-    pub(crate) content_type: Option<String>,
-    pub(crate) body: Bytes,
+pub struct Reply {
+    /// Its status.
+    pub status: u16,
+    /// Its `Retry-After`.
+    pub retry_after: Option<String>,
+    /// Its `Content-Type`.
+    pub content_type: Option<String>,
+    /// Its body.
+    pub body: Bytes,
 }
 
 /// Why nothing did.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// There was no connection: nothing was sent.
     #[error("{0}")]
     Unreachable(String),
     /// There was one, and no whole answer came of it: what was sent may have been read.
     #[error("{0}")]
     Lost(String),
+    /// The answer is too long.
     #[error("the answer is longer than {max_bytes} bytes")]
-    TooLarge { max_bytes: usize },
+    TooLarge {
+        /// What is read at most.
+        max_bytes: usize,
+    },
 }
 
 /// Makes a call and reads its answer, as long as that has at most `max_bytes`. Only an answer with status 2xx can be too long.
-pub(crate) async fn exchange(request: RequestBuilder, max_bytes: usize) -> Result<Reply, Failure> {
+pub async fn exchange(request: RequestBuilder, max_bytes: usize) -> Result<Reply, Failure> {
     exchange_for(request, max_bytes, |status| (200..300).contains(&status)).await
 }
 
 /// The same where other statuses are successes, too.
-pub(crate) async fn exchange_for(
+pub async fn exchange_for(
     request: RequestBuilder,
     max_bytes: usize,
     is_success: impl Fn(u16) -> bool,
@@ -91,7 +99,7 @@ pub(crate) async fn exchange_for(
 }
 
 /// The beginning of an answer as text, for the log or a history. The rest is not read, however long it is.
-pub(crate) async fn opening(response: Response, max_bytes: usize) -> String {
+pub async fn opening(response: Response, max_bytes: usize) -> String {
     String::from_utf8_lossy(&first_bytes(response, max_bytes).await).into_owned()
 }
 
@@ -113,7 +121,7 @@ async fn first_bytes(response: Response, max_bytes: usize) -> Vec<u8> {
 }
 
 /// What went wrong without the address, whose query may hold a credential.
-pub(crate) fn plain(error: &reqwest::Error) -> String {
+pub fn plain(error: &reqwest::Error) -> String {
     let kind = if error.is_timeout() {
         "no answer in time"
     } else if error.is_connect() {

@@ -40,7 +40,7 @@ use config::FAILURE_ATTEMPTS;
 pub use config::{Api, PartQueue, Queue, Statuses};
 use line::Line;
 pub use line::StatusView;
-pub(crate) use meters::CallMeters;
+pub use meters::CallMeters;
 pub use part::QueuePart;
 pub use template::{Escape, Template, URL_MAX_BYTES};
 
@@ -86,7 +86,8 @@ pub trait Work: Send + Sync {
 pub struct Task {
     /// The key.
     pub key: String,
-    pub(crate) calls: CallMeters,
+    /// Where calls made for it are counted.
+    pub calls: CallMeters,
 }
 
 /// Why a question about a queue has no answer.
@@ -214,7 +215,7 @@ impl Queues {
     }
 
     /// Waits until a key has ended, on whatever node; `None` if there is no such key (any more).
-    pub(crate) async fn ended(&self, name: &str, key: &str) -> Result<Option<Entry>, Error> {
+    pub async fn ended(&self, name: &str, key: &str) -> Result<Option<Entry>, Error> {
         let mut changes = self.0.store.changes(name)?;
         loop {
             changes.mark_unchanged();
@@ -269,12 +270,12 @@ impl Queues {
     }
 
     /// Hears of everything that changes in a queue, on whatever node.
-    pub(crate) fn changes(&self, name: &str) -> Result<watch::Receiver<u64>, Error> {
+    pub fn changes(&self, name: &str) -> Result<watch::Receiver<u64>, Error> {
         Ok(self.0.store.changes(name)?)
     }
 
     /// Ends keys in line by results that came from elsewhere.
-    pub(crate) async fn dequeue(&self, name: &str, results: Vec<(String, String)>) -> Result<usize, Error> {
+    pub async fn dequeue(&self, name: &str, results: Vec<(String, String)>) -> Result<usize, Error> {
         let line = self.line(name)?;
         let keys: Vec<String> = results.iter().map(|(key, _)| key.clone()).collect();
         let outcomes = results.into_iter().map(|(key, result)| (key, Outcome::Done(result))).collect();

@@ -53,7 +53,10 @@ pub(super) fn start(
 
     let mut node = programs.command("syncline");
     node.arg("serve").env("SYNCLINE_LISTEN", near(listen, 2)?.to_string()).env("SYNCLINE_CONFIG", &settings);
-    node.env("SYNCLINE_DATA", &place).env("DATABASE_URL", &database).env_remove("PUBLIC_BASE_URL").env_remove("SYNCLINE_APPS");
+    node.env("SYNCLINE_DATA", &place)
+        .env("DATABASE_URL", &database)
+        .env_remove("PUBLIC_BASE_URL")
+        .env_remove("SYNCLINE_APPS");
     node.env("RECORDINGS_DIR", place.join("received"));
     let Some(url) = world.start(Process { name: "box", command: node, ready_path: Some("/readyz") })? else {
         return Ok(None);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Subcommand;
-use syncline_node::demo::{Api, Catalogue, Figures, Flaky, RetryAfter, Settings, Shares, Stats, Upstreams};
+use syncline_stand_ins::{Api, Catalogue, Figures, Flaky, RetryAfter, Settings, Shares, Stats, Upstreams};
 
 use crate::output::{self, Tone, WrongUse, toned};
 use crate::signal::stop_signal;
@@ -105,7 +105,7 @@ impl Demo {
 
 impl Behaviour {
     fn settings(&self) -> anyhow::Result<Settings> {
-        let wrong = |error: syncline_node::demo::InvalidSetting| WrongUse(error.to_string());
+        let wrong = |error: syncline_stand_ins::InvalidSetting| WrongUse(error.to_string());
         let mut settings = Settings {
             seed: self.seed,
             retry_after: self.retry_after,

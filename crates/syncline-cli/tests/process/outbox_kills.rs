@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use syncline_node::demo::call::invent;
+use syncline_calls::invent::invent;
 use syncline_sim::postgres::{self, Cluster};
 use syncline_store::calls::{Call, CallBox as Application};
 use syncline_store::outbox::{NewEntry, Outbox, Stats};

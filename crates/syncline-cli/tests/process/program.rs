@@ -62,7 +62,10 @@ impl Node {
 
     pub(crate) fn start_in(folder: TempDir, file: &str, environment: &[(&str, &str)]) -> Node {
         let mut serve = syncline(folder.path(), &["serve"]);
-        serve.env("SYNCLINE_LISTEN", "127.0.0.1:0").env("SYNCLINE_APPS", APPS).envs(environment.iter().copied());
+        serve
+            .env("SYNCLINE_LISTEN", "127.0.0.1:0")
+            .env("SYNCLINE_APPS", APPS)
+            .envs(environment.iter().copied());
         Node::run(serve, folder, file)
     }
 

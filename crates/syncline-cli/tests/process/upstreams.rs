@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use syncline_node::demo::{Call, Catalogue, Figures, Settings, Stats};
+use syncline_stand_ins::{Call, Catalogue, Figures, Settings, Stats};
 
 use crate::program::{ask, run, syncline};
 

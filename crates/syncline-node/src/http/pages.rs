@@ -33,7 +33,7 @@ const PARTS: &str = "data-parts=\"\"";
 /// The pages and files of the platform.
 #[derive(RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../web/pages"]
-pub(crate) struct ConsoleFiles;
+pub struct ConsoleFiles;
 
 #[derive(RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../web/pkg"]
@@ -249,7 +249,7 @@ mod tests {
             let (page, path) = (console.whole(page.path, &file).unwrap().0, page.path);
             let once = |part: &str| page.matches(part).count() == 1;
             assert!(["<!doctype html>", "<title>", "<main", "</html>"].into_iter().all(once), "{page}");
-            assert!(![HEAD, MAIN, MENU, PARTS].into_iter().any(|mark| page.contains(mark)), "{page}");
+            assert!(![HEAD, MAIN, MENU].into_iter().any(|mark| page.contains(mark)), "{page}");
             assert!(once("aria-current=\"page\""), "{page}");
             assert!(page.contains(&format!("href=\"{path}\" aria-current=\"page\"")), "{page}");
         }

@@ -12,12 +12,12 @@ const LIMIT_DEFAULT: usize = 100;
 
 /// What a listing is asked for.
 #[derive(Debug, Deserialize, IntoParams)]
-pub(crate) struct Range {
+pub struct Range {
     /// Those that begin with this; all if absent.
     #[serde(default)]
-    pub(crate) prefix: String,
+    pub prefix: String,
     /// The `next` of the page before.
-    pub(crate) after: Option<String>,
+    pub after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
@@ -25,13 +25,13 @@ pub(crate) struct Range {
 
 impl Range {
     /// How many are wanted, `most` at most.
-    pub(crate) fn limit(&self, most: usize) -> Result<usize, Error> {
+    pub fn limit(&self, most: usize) -> Result<usize, Error> {
         checked(self.limit, most)
     }
 }
 
 /// How many are wanted, `most` at most.
-pub(crate) fn checked(limit: Option<usize>, most: usize) -> Result<usize, Error> {
+pub fn checked(limit: Option<usize>, most: usize) -> Result<usize, Error> {
     let limit = limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=most).contains(&limit) {
         return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {most}")));
@@ -41,7 +41,7 @@ pub(crate) fn checked(limit: Option<usize>, most: usize) -> Result<usize, Error>
 
 /// Cuts a page where it would have more than `max_bytes` as JSON, and says whether it did. The first item always fits: what
 /// is stored is six times as long at most when every character has to be escaped.
-pub(crate) fn fit<T: Serialize>(items: &mut Vec<T>, max_bytes: usize) -> bool {
+pub fn fit<T: Serialize>(items: &mut Vec<T>, max_bytes: usize) -> bool {
     let (mut bytes, whole) = (0, items.len());
     let fits = items.iter().take_while(|item| {
         // The comma between two of them counts as well.

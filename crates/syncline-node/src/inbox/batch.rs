@@ -13,7 +13,7 @@ use syncline_store::inbox::{Arrival, BATCH_MAX, unknown_type};
 use super::{Entities, FileType, Sender};
 
 /// Deepest payload. What is nested deeper, many readers of JSON refuse, and nobody could read it back.
-pub(crate) const DEPTH_MAX: usize = 100;
+pub const DEPTH_MAX: usize = 100;
 
 /// A batch as the store takes it.
 pub(crate) struct Batch {
@@ -70,7 +70,7 @@ impl Batch {
 }
 
 /// Whether a payload, which is JSON, is nested too deeply. Its reader passes over what is inside without counting.
-pub(crate) fn is_deep(json: &str) -> bool {
+pub fn is_deep(json: &str) -> bool {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
         match byte {

@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 
 use super::kind::{self, ATTACHMENT_MAX_BYTES, AfterReceipt, FileKind};
 use super::template::{NoValue, Template, Values};
-use crate::entity::{DEPTH_MAX, is_deep};
 use crate::folder::Folder;
+use crate::inbox::{DEPTH_MAX, is_deep};
 
 /// Bytes that are hashed at a time.
 const HASHED_AT_ONCE_BYTES: usize = 64 * 1024;

@@ -13,14 +13,14 @@ const CLASSES: [&str; 6] = ["2xx", "3xx", "4xx", "429", "5xx", "none"];
 
 /// Calls of one queue. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct CallMeters {
+pub struct CallMeters {
     by_class: [Counter; 6],
     seconds: Histogram,
 }
 
 impl CallMeters {
     /// A call that ended with `status`, or with none.
-    pub(crate) fn count(&self, status: Option<u16>, took: Duration) {
+    pub fn count(&self, status: Option<u16>, took: Duration) {
         let class = match status {
             Some(429) => 3,
             Some(200..=299) => 0,

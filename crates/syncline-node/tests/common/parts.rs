@@ -1,9 +1,9 @@
 //! The parts of a node under test.
 
-use syncline_node::gallery::GalleryPart;
+use syncline_bookshelf::BookshelfPart;
+use syncline_calls::CallsPart;
+use syncline_gallery::GalleryPart;
 use syncline_node::part::Part;
-use syncline_node::recording::CallsPart;
-use syncline_node::shelf::BookshelfPart;
 
 /// The systems of the platform and the apps.
 pub(crate) fn all() -> Vec<Box<dyn Part>> {

@@ -105,9 +105,9 @@ async fn vw_03_keys_that_nodes_write_for_themselves_can_be_read_and_not_changed(
     let bucket: syncline_core::schedule::Bucket = "2025-11-11T12:00".parse().unwrap();
     world
         .context
-        .find::<syncline_node::gallery::Gallery>()
+        .find::<syncline_gallery::Gallery>()
         .unwrap()
-        .add(syncline_node::gallery::Scene::of(bucket, 1), bucket)
+        .add(syncline_gallery::Scene::of(bucket, 1), bucket)
         .await
         .unwrap();
     let signed_in = send("POST", "/api/session", "{\"token\":\"a-token-long-enough-for-anybody\"}").await;

@@ -47,7 +47,10 @@ async fn fill(world: &World) {
     }
     for n in 0..1_010 {
         let name = format!("/api/locks/many:{n}/acquire");
-        assert_eq!(world.json("POST", &name, "{\"holder\":\"somebody\"}").await.status, 200);
+        assert_eq!(
+            world.json("POST", &name, "{\"holder\":\"somebody\",\"ttl_ms\":600000}").await.status,
+            200
+        );
     }
     let keys: Vec<String> = (0..1_100).map(|n| format!("{n:04}{}", "\"".repeat(1_000))).collect();
     let added =

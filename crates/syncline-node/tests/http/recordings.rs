@@ -25,7 +25,10 @@ struct Place {
 
 impl Place {
     async fn new(more: &str) -> Place {
-        let folder = tempfile::tempdir().unwrap();
+        Place::within(tempfile::tempdir().unwrap(), more).await
+    }
+
+    async fn within(folder: TempDir, more: &str) -> Place {
         let dir = folder.path().join("root");
         let world = World::new(&format!("[recordings]\ndir = {:?}\n{more}\n", dir.display())).await;
         Place { world, folder }
@@ -311,13 +314,14 @@ async fn ss_27_an_upload_whose_sender_goes_away_leaves_nothing() {
 
 #[tokio::test]
 async fn ss_07_what_a_dead_process_left_is_removed_and_what_another_receives_is_not() {
-    let place = Place::new("").await;
-    let incoming = place.root().join(".incoming");
+    let folder = tempfile::tempdir().unwrap();
+    let incoming = folder.path().join("root/.incoming");
     fs::create_dir_all(incoming.join("dead")).unwrap();
     fs::write(incoming.join("dead/mixed.wav"), "half").unwrap();
     fs::create_dir_all(incoming.join("alive")).unwrap();
     let claimed = fs::File::open(incoming.join("alive")).unwrap();
     claimed.lock().unwrap();
+    let place = Place::within(folder, "").await;
     assert_eq!(place.send(b"RIFF").await.status, 200);
     assert!(!incoming.join("dead").exists());
     assert!(incoming.join("alive").exists());

@@ -1,6 +1,10 @@
 //! Shared state over HTTP.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use syncline_node::state::States;
+use tokio_util::sync::CancellationToken;
 
 use crate::events::Reader;
 use crate::world::{Answer, World};
@@ -117,6 +121,9 @@ async fn st_23_what_makes_no_sense_is_refused_with_its_place() {
 #[tokio::test]
 async fn st_23_who_listens_to_a_space_hears_of_its_news_alone() {
     let world = World::new("").await;
+    let (states, halt) = (world.context.find::<Arc<States>>().unwrap(), CancellationToken::new());
+    let _guard = halt.clone().drop_guard();
+    tokio::spawn(async move { states.run(halt).await });
     let (first, mut reader) =
         (pull(&world, "").await, Reader::open(&world, "/api/events?topics=state&space=list").await);
     assert_eq!(reader.next().await.unwrap().0, "hello");

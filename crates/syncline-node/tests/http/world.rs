@@ -13,10 +13,10 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use syncline_node::config::Flags;
+use syncline_node::viewer::Viewers;
 use syncline_node::{Config, Context, http as api};
 use syncline_store::Store;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 /// The host every request names unless it says otherwise.
@@ -58,7 +58,8 @@ impl World {
         let address = config.listen;
         let context = Context::new(config, store, address).await.unwrap();
         let halt = CancellationToken::new();
-        context.start(&halt, &TaskTracker::new());
+        let (viewers, until) = (context.find::<Arc<Viewers>>().unwrap(), halt.clone());
+        tokio::spawn(async move { viewers.run(until).await });
         World { app: app(&context), context, _workers: halt.drop_guard() }
     }
 
@@ -96,7 +97,8 @@ pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Body> {
 pub(crate) fn config(file: &str) -> Config {
     let mut written = tempfile::NamedTempFile::new().unwrap();
     written.write_all(file.as_bytes()).unwrap();
-    let flags = Flags { config: Some(written.path().to_owned()), apps: parts::apps(file), ..Flags::default() };
+    let flags =
+        Flags { config: Some(written.path().to_owned()), apps: parts::apps(file), ..Flags::default() };
     Config::load(&flags, &|_| None, parts::all()).unwrap()
 }
 

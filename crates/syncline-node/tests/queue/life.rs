@@ -36,8 +36,7 @@ async fn qu_20_a_call_that_does_not_end_is_given_back_when_the_node_stops() {
     })
     .await;
     let folder = tempfile::tempdir().unwrap();
-    let file =
-        format!("apps = []\n{}", api.queue("words", "interval_ms = 20\ntimeout_sec = 600"));
+    let file = format!("apps = []\n{}", api.queue("words", "interval_ms = 20\ntimeout_sec = 600"));
     let first = World::start(folder.path(), None, &file, &[]).await;
     first.enqueue("words", "new", &["a"]).await;
     until("the call", async || (!api.calls().is_empty()).then_some(())).await;

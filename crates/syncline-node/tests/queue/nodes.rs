@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use syncline_node::demo::{Api as Demo, Settings, Upstreams};
+use syncline_stand_ins::{Api as Demo, Settings, Upstreams};
 
 use crate::api::{Api, Said};
 use crate::world::{World, until};
@@ -16,10 +16,8 @@ mod postgres {
         const INTERVAL: Duration = Duration::from_millis(60);
         let database = syncline_sim::postgres::database();
         let api = Api::start(|_, _| Said::new(200, "{}").after(Duration::from_millis(5))).await;
-        let file = format!(
-            "apps = []\n{}",
-            api.queue("words", &format!("interval_ms = {}", INTERVAL.as_millis()))
-        );
+        let file =
+            format!("apps = []\n{}", api.queue("words", &format!("interval_ms = {}", INTERVAL.as_millis())));
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let url = Some(database.url.as_str());
         let (a, b) = tokio::join!(

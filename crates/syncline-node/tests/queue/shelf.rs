@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use syncline_books::Isbn13;
-use syncline_node::demo::{Api as Demo, Pace, Settings, Upstreams};
+use syncline_stand_ins::{Api as Demo, Pace, Settings, Upstreams};
 
 use crate::api::{Api, Said};
 use crate::world::{World, until};

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
+use syncline_calls::invent::{InventedCall, invent};
 use syncline_core::outbox::Moment;
 use syncline_node::config::{Config, Flags};
-use syncline_node::demo::call::{InventedCall, invent};
 use syncline_store::Store;
 use syncline_store::calls::{self, CallBox};
 use uuid::Uuid;
@@ -112,7 +112,7 @@ fn write(root: &Path, call: &str, recording: &str, invented: &InventedCall) -> s
     fs::create_dir_all(&folder)?;
     let meta = json!({
         "callLogId": call, "recordingId": recording, "durationSec": invented.duration_sec, "channels": 1,
-        "sampleRate": syncline_node::demo::call::SAMPLE_RATE,
+        "sampleRate": syncline_calls::invent::SAMPLE_RATE,
     });
     let files = [("mixed.wav", invented.wav.as_slice()), ("meta.json", meta.to_string().as_bytes())]
         .map(|(name, bytes)| (folder.join(name), bytes.to_vec()));
