@@ -99,12 +99,13 @@ impl World {
 
     /// How many entities the front end has, past the front end.
     pub(crate) async fn arrived(&self) -> Result<u64> {
-        let count = "SELECT count(*) FROM entity_call_log";
         let count: i64 = if self.front_url.starts_with("sqlite:") {
             let mut front = SqliteConnection::connect(&self.front_url).await?;
+            let count = "SELECT count(*) FROM syncline_entity_call_log";
             sqlx::query_scalar(count).fetch_one(&mut front).await?
         } else {
             let mut front = PgConnection::connect(&self.front_url).await?;
+            let count = "SELECT count(*) FROM syncline.entity_call_log";
             sqlx::query_scalar(count).fetch_one(&mut front).await?
         };
         Ok(count.unsigned_abs())

@@ -81,11 +81,13 @@ pub enum Error {
         /// The store.
         store: String,
     },
-    /// The table of the outbox is not there yet, or was never taken over.
-    #[error("{store} has no outbox that serversync has prepared")]
+    /// Tables are missing or of an earlier version, and opening was not to change that.
+    #[error("{store} is not prepared: {reason}")]
     Unprepared {
         /// The store.
         store: String,
+        /// What is missing.
+        reason: String,
     },
     /// The application's table cannot serve as an outbox as it is.
     #[error("{store} has no usable sync_outbox: {reason}")]
@@ -120,10 +122,12 @@ pub enum Error {
         reason: String,
     },
     /// A newer Syncline has changed this store.
-    #[error("{store} is at schema version {found}, and this program knows only up to {known}")]
+    #[error("{store} is at version {found} of {part}, and this program knows only up to {known}")]
     Newer {
         /// The store.
         store: String,
+        /// The part whose tables are newer.
+        part: String,
         /// The version found in the database.
         found: i64,
         /// The newest version this program has.
@@ -184,9 +188,9 @@ impl Error {
             Self::Missing { .. } => {
                 Some("check the path; sqlite:PATH?mode=rwc creates the database where there is none")
             }
-            Self::Unprepared { .. } => {
-                Some("check the address; `serversync --once` prepares the table of an application")
-            }
+            Self::Unprepared { .. } => Some(
+                "check the address; `syncline migrate` makes the tables, `syncline migrate --print` prints the SQL that does",
+            ),
             Self::Corrupt { .. } => Some("check the path; if it is the right file, restore it from a backup"),
             Self::Newer { .. } => Some("run the newer Syncline, or point DATABASE_URL at another database"),
             Self::Disk { .. } => Some("check the disk and the system log, then restart"),
@@ -321,10 +325,10 @@ mod tests {
             Error::invalid("ttl", "is zero"),
             Error::Denied { store: store(), reason: reason() },
             Error::Corrupt { store: store(), reason: reason() },
-            Error::Newer { store: store(), found: 9, known: 2 },
+            Error::Newer { store: store(), part: reason(), found: 9, known: 2 },
             Error::Disk { store: store(), reason: reason() },
             Error::Missing { store: store() },
-            Error::Unprepared { store: store() },
+            Error::Unprepared { store: store(), reason: reason() },
             Error::Unfit { store: store(), reason: reason() },
             Error::Refused { store: store(), reason: reason() },
             Error::Unreadable { store: store(), reason: reason() },

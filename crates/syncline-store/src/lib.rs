@@ -18,8 +18,9 @@
 //! - `sqlite/`: one file on this machine, all waiting writes committed together
 //! - `postgres/`: one database for several nodes
 //!
-//! and what they share: `migrate` (the schema, embedded), `clock` (the steady clock of the embedded engine),
-//! [`Error`].
+//! and what they share: `migration` (the history of each part's tables), `names` (where these tables are), `clock` (the steady
+//! clock of the embedded engine), [`Error`]. [`parts`] has the tables of each system; [`Options`] say which of them a store is
+//! opened for.
 //!
 //! Invariant: an acknowledged write survives `kill -9`. Invariant: expiry is decided by the store's clock, never
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
@@ -29,6 +30,7 @@ pub mod inbox;
 pub mod kv;
 pub mod lock;
 pub mod outbox;
+pub mod parts;
 pub mod queue;
 pub mod schedule;
 pub mod shelf;
@@ -36,7 +38,9 @@ pub mod state;
 
 mod clock;
 mod error;
-mod migrate;
+mod migration;
+mod names;
+mod options;
 mod postgres;
 mod sqlite;
 
@@ -49,26 +53,15 @@ pub use self::error::{Error, REASON_MAX_BYTES};
 use self::inbox::Inbox;
 use self::kv::Kv;
 use self::lock::Locks;
-use self::migrate::Scope;
+pub use self::migration::{Former, Migrations, Step, migration_sql};
+pub use self::names::{DEFAULT_SCHEMA, SCHEMA_MAX_BYTES};
+pub use self::options::Options;
 use self::outbox::Outbox;
 use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
 use self::shelf::Shelf;
 use self::state::States;
-
-/// What a store is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Purpose {
-    /// Whose tables are used.
-    pub(crate) scope: Scope,
-    /// Whether they are created and brought up to date; otherwise nothing is changed by opening.
-    pub(crate) prepares: bool,
-}
-
-impl Purpose {
-    pub(crate) const ALL: Self = Self { scope: Scope::All, prepares: true };
-}
 
 /// The outbox in an application's own database, and nothing else of a store: no other table is made there.
 ///
@@ -79,24 +72,43 @@ pub struct OutboxStore(Store);
 impl OutboxStore {
     /// Opens the outbox at `url`. The application's table is taken over, or made where there is none.
     pub async fn open(url: &str) -> Result<Self, Error> {
-        Store::open_for(url, Purpose { scope: Scope::Outbox, prepares: true }).await.map(Self)
+        Self::open_in(url, DEFAULT_SCHEMA, true).await
+    }
+
+    /// The same with our tables in `schema`; unless `migrate`, everything has to be there already.
+    pub async fn open_in(url: &str, schema: &str, migrate: bool) -> Result<Self, Error> {
+        Store::open_with(url, &Self::options(schema).migrate(migrate)).await.map(Self)
     }
 
     /// Opens an outbox that was taken over before, as it is: opening changes nothing.
     pub async fn open_prepared(url: &str) -> Result<Self, Error> {
-        Store::open_for(url, Purpose { scope: Scope::Outbox, prepares: false }).await.map(Self)
+        Self::open_prepared_in(url, DEFAULT_SCHEMA).await
+    }
+
+    /// The same with our tables in `schema`.
+    pub async fn open_prepared_in(url: &str, schema: &str) -> Result<Self, Error> {
+        Store::open_with(url, &Self::options(schema).looking()).await.map(Self)
     }
 
     /// Finds out whether [`OutboxStore::open`] would succeed, as far as that can be seen without changing anything.
     pub async fn check(url: &str) -> Result<(), Error> {
-        match Self::open_prepared(url).await {
+        Self::check_in(url, DEFAULT_SCHEMA, true).await
+    }
+
+    /// The same for [`OutboxStore::open_in`].
+    pub async fn check_in(url: &str, schema: &str, migrate: bool) -> Result<(), Error> {
+        match Self::open_prepared_in(url, schema).await {
             Ok(store) => {
                 store.close().await;
                 Ok(())
             }
-            Err(Error::Unprepared { .. }) => Ok(()),
+            Err(Error::Unprepared { .. }) if migrate => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    fn options(schema: &str) -> Options {
+        Options::of(&[&parts::OUTBOX]).schema(schema).create(false)
     }
 
     /// Changes on their way to another system.
@@ -148,33 +160,22 @@ pub struct Stats {
 }
 
 impl Store {
-    /// Opens the store at `url` and brings its schema up to date.
+    /// Opens the store at `url` for all systems of the platform and brings their tables up to date.
     ///
     /// `sqlite:path/to/file.db` (the file and its folder are created), `sqlite::memory:` (gone when closed), or
     /// `postgres://user:password@host:port/database?sslmode=...`, directly or by way of a pooler in transaction
     /// mode.
     pub async fn open(url: &str) -> Result<Self, Error> {
-        Self::open_for(url, Purpose::ALL).await
+        Self::open_with(url, &Options::default()).await
     }
 
-    /// Finds out whether [`Store::open`] would succeed, as far as that can be seen without changing anything. Whether the
-    /// schema is up to date already.
-    pub async fn check(url: &str) -> Result<bool, Error> {
-        match Self::open_for(url, Purpose { scope: Scope::All, prepares: false }).await {
-            Ok(store) => {
-                store.close().await;
-                Ok(true)
-            }
-            Err(Error::Unprepared { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn open_for(url: &str, purpose: Purpose) -> Result<Self, Error> {
+    /// Opens the store at `url` for the parts that `options` name. A port of a part that they do not name finds no tables.
+    pub async fn open_with(url: &str, options: &Options) -> Result<Self, Error> {
+        let opening = options.checked()?;
         let engine = if sqlite::Engine::speaks(url) {
-            Engine::Sqlite(sqlite::Engine::open_for(url, Arc::new(clock::Machine), purpose).await?)
+            Engine::Sqlite(sqlite::Engine::open_for(url, Arc::new(clock::Machine), &opening).await?)
         } else if postgres::Engine::speaks(url) {
-            Engine::Postgres(postgres::Engine::open_for(url, purpose).await?)
+            Engine::Postgres(postgres::Engine::open_for(url, &opening).await?)
         } else {
             // It may hold a password in whatever place; only a scheme is safe to show.
             let scheme = url.split_once("://").map(|(scheme, _)| scheme);
@@ -183,6 +184,24 @@ impl Store {
             return Err(Error::Address { address, reason: "is neither sqlite: nor postgres://".to_owned() });
         };
         Ok(Self { engine })
+    }
+
+    /// Finds out whether [`Store::open`] would succeed, as far as that can be seen without changing anything. Whether the
+    /// tables are up to date already.
+    pub async fn check(url: &str) -> Result<bool, Error> {
+        Self::check_with(url, &Options::default()).await
+    }
+
+    /// The same for [`Store::open_with`].
+    pub async fn check_with(url: &str, options: &Options) -> Result<bool, Error> {
+        match Self::open_with(url, &options.clone().looking()).await {
+            Ok(store) => {
+                store.close().await;
+                Ok(true)
+            }
+            Err(Error::Unprepared { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Keys with a time to live.

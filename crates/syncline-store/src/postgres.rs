@@ -2,7 +2,8 @@
 //!
 //! - [`session`]: one connection for one piece of work
 //! - [`pooler`]: whether connections are ours alone
-//! - [`prepare`]: the schema, brought up to date while an application goes on
+//! - [`prepare`]: the tables, brought up to date while an application goes on
+//! - [`rights`]: what is there, and what this role may do with it
 //! - [`listen`]: hearing what others announce, on a connection that is known to live
 //! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
 //!
@@ -12,8 +13,8 @@
 //! plus [`ANSWER_MAX`] for the answer, and no statement goes on for long after its caller has given up.
 //!
 //! **Plans.** Every statement finds its rows by the one index that fits it, whatever the server believes of a table:
-//! settings keep it from going through tables ([`session`]), and no statement has two indexes to choose from (migrations
-//! 0008 and 0010). A test counts the blocks that every statement reads.
+//! settings keep it from going through tables ([`session`]), and no statement has two indexes to choose from (see the
+//! migrations). A test counts the blocks that every statement reads.
 //!
 //! **Poolers.** Behind one nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Prepared
 //! statements are kept only on connections that are ours alone. Opening finds out whether a pooler stands between
@@ -31,6 +32,7 @@ pub(crate) mod outbox;
 mod pooler;
 mod prepare;
 mod queue;
+mod rights;
 mod schedule;
 mod session;
 mod shelf;
@@ -40,14 +42,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Executor;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::{AssertSqlSafe, Executor};
 use tokio::time::timeout;
 
+use crate::Error;
+use crate::names::{Schema, Statements};
+use crate::options::Opening;
 use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
-use crate::{Error, Purpose};
 
 pub(crate) use self::inbox::PostgresInbox;
 pub(crate) use self::kv::PostgresKv;
@@ -108,6 +112,8 @@ pub(crate) struct Engine {
     keeps_statements: bool,
     /// Whether a pooler stands between us and the server.
     pooled: bool,
+    /// Where our tables are.
+    statements: Arc<Statements>,
     /// What all lock ports of this engine share.
     locks: Arc<lock::Shared>,
     /// What all state ports of this engine share.
@@ -127,11 +133,11 @@ impl Engine {
     /// Opens the database for all systems, as most do.
     #[cfg(test)]
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
-        Self::open_for(url, Purpose::ALL).await
+        Self::open_for(url, &Opening::all()).await
     }
 
-    /// Connects, and brings the schema up to date or looks at it as it is.
-    pub(crate) async fn open_for(url: &str, purpose: Purpose) -> Result<Self, Error> {
+    /// Connects, and brings the tables up to date or finds them so.
+    pub(crate) async fn open_for(url: &str, opening: &Opening) -> Result<Self, Error> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let address = "postgres://…".to_owned();
         if has_several_hosts(url) {
@@ -164,6 +170,7 @@ impl Engine {
             caller: Caller::new(),
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pooled: between,
+            statements: Arc::new(Statements::new(opening.schema.clone())),
             locks: Arc::default(),
             outbox: Arc::default(),
             states: Arc::default(),
@@ -184,13 +191,23 @@ impl Engine {
         };
         // A standby refuses every change with words that help nobody.
         engine.ping().await?;
-        prepare::prepare(&engine, purpose).await?;
+        prepare::prepare(&engine, opening).await?;
         Ok(engine)
     }
 
-    /// A statement that may be sent through this engine.
+    /// A statement that may be sent through this engine, with our tables where they are.
     pub(crate) fn query(&self, sql: &'static str) -> Statement {
-        sqlx::query(sql).persistent(self.keeps_statements)
+        sqlx::query(self.sql(sql)).persistent(self.keeps_statements)
+    }
+
+    /// The text of a statement, with our tables where they are.
+    pub(crate) fn sql(&self, sql: &'static str) -> AssertSqlSafe<Arc<str>> {
+        AssertSqlSafe(self.statements.of(sql))
+    }
+
+    /// Where our tables are.
+    pub(crate) fn schema(&self) -> &Schema {
+        self.statements.schema()
     }
 
     /// A session for one statement.

@@ -1,5 +1,6 @@
 //! The embedded engine: one SQLite file on this machine.
 //!
+//! - [`prepare`]: the tables, brought up to date, and the clock
 //! - [`writer`]: every change but those of locks, committed in groups through one connection
 //! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
 //!
@@ -14,10 +15,12 @@ mod inbox;
 mod kv;
 mod lock;
 pub(crate) mod outbox;
+mod prepare;
 mod queue;
 mod schedule;
 mod shelf;
 mod state;
+mod statement;
 mod writer;
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -28,24 +31,23 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::ConnectOptions;
 use sqlx::pool::PoolOptions;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqliteSynchronous};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SteadyClock, TimeSource};
-use crate::migrate::{self, Scope};
+use crate::options::{Mode, Opening};
 use crate::outbox::wakes::Wakes;
 use crate::queue::desk::Desk;
 use crate::state::Voice;
-use crate::{Error, Purpose};
+use crate::{Error, parts};
 
 pub(crate) use self::inbox::SqliteInbox;
 pub(crate) use self::kv::SqliteKv;
 pub(crate) use self::lock::SqliteLocks;
 pub(crate) use self::outbox::SqliteOutbox;
+pub(crate) use self::prepare::CREATE_CLOCK;
 pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
 pub(crate) use self::shelf::SqliteShelf;
@@ -59,10 +61,6 @@ const READERS: u32 = 4;
 /// The log is cut back to this after a checkpoint, so that one burst does not keep its disk space for ever.
 const LOG_KEPT_BYTES: &str = "67108864";
 const SCHEME: &str = "sqlite:";
-/// Every system counts on it, so every purpose has it: see the first migration.
-const CREATE_CLOCK: &str = "CREATE TABLE IF NOT EXISTS steady_clock \
-     (boot_id TEXT NOT NULL PRIMARY KEY, offset_ms INTEGER NOT NULL) STRICT";
-
 /// An open SQLite store.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
@@ -73,7 +71,7 @@ pub(crate) struct Engine {
     /// `None` in memory, where only the writer's connection sees the data.
     readers: Option<SqlitePool>,
     clock: SteadyClock,
-    /// What all lock ports of this engine share; `None` where the store was opened for its outbox alone.
+    /// What all lock ports of this engine share; `None` where the store was opened without locks.
     locks: Option<Arc<lock::Shared>>,
     desk: Desk,
     /// Who hears of new entries of the outbox.
@@ -100,30 +98,31 @@ impl Engine {
     /// Opens the file for all systems, as most do.
     #[cfg(test)]
     pub(crate) async fn open(url: &str, source: Arc<dyn TimeSource>) -> Result<Self, Error> {
-        Self::open_for(url, source, Purpose::ALL).await
+        Self::open_for(url, source, &Opening::all()).await
     }
 
-    /// Opens the file for `purpose`: brings its schema up to date, or looks at it as it is.
+    /// Opens the file as `opening` says: brings its tables up to date, or finds them so.
     pub(crate) async fn open_for(
         url: &str,
         source: Arc<dyn TimeSource>,
-        purpose: Purpose,
+        opening: &Opening,
     ) -> Result<Self, Error> {
         let Address { options, file, in_memory, creates } = Address::read(url)?;
         let store: Arc<str> =
             if in_memory { url.into() } else { format!("{SCHEME}{}", file.display()).into() };
-        if !in_memory && (creates || purpose.scope == Scope::All) && purpose.prepares {
+        let creates = creates || opening.create;
+        if !in_memory && creates && opening.mode == Mode::Migrate {
             create_private(&store, &file)?;
         } else if !in_memory && !file.exists() {
-            let store = store.to_string();
-            return Err(if creates { Error::Unprepared { store } } else { Error::Missing { store } });
+            let (store, reason) = (store.to_string(), "there is no file yet".to_owned());
+            return Err(if creates { Error::Unprepared { store, reason } } else { Error::Missing { store } });
         }
         let options = options.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
         let failed = |error| Error::sqlite(&store, &error);
-        let (mut connection, clock) = connect(&store, &options, in_memory, source, purpose).await?;
-        let quiet_until_ms = match purpose.scope {
-            Scope::All => Some(lock::quiet_until_ms(&mut connection).await.map_err(failed)?),
-            Scope::Outbox => None,
+        let (mut connection, clock) = prepare::connect(&store, &options, in_memory, source, opening).await?;
+        let quiet_until_ms = match opening.has(&parts::LOCK) {
+            true => Some(lock::quiet_until_ms(&mut connection).await.map_err(failed)?),
+            false => None,
         };
         let turn = Turn::default();
         let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&turn));
@@ -196,7 +195,7 @@ impl Engine {
             let reason = "its file was removed or replaced".to_owned();
             return Err(Error::Disk { store: self.store.to_string(), reason });
         }
-        let read = sqlx::query("SELECT max(version) FROM syncline_migrations");
+        let read = statement::query("SELECT max(version) FROM syncline.migrations");
         self.read(|connection| Box::pin(read.execute(connection))).await?;
         self.write(|_| Box::pin(async { Ok(()) })).await
     }
@@ -317,129 +316,6 @@ impl Address {
     }
 }
 
-/// The writing connection, with the schema up to date and the clock set.
-async fn connect(
-    store: &Arc<str>,
-    options: &SqliteConnectOptions,
-    in_memory: bool,
-    source: Arc<dyn TimeSource>,
-    purpose: Purpose,
-) -> Result<(SqliteConnection, SteadyClock), Error> {
-    let failed = |error| Error::sqlite(store, &error);
-    if !purpose.prepares {
-        return look_at(store, options, source, purpose).await;
-    }
-    let options = if in_memory {
-        options.clone()
-    } else {
-        options.clone().journal_mode(SqliteJournalMode::Wal).pragma("journal_size_limit", LOG_KEPT_BYTES)
-    };
-    let mut connection = options.connect().await.map_err(failed)?;
-    if !in_memory {
-        // A log left behind by a failed disk may be whole in memory and torn on the disk. What can be read of it
-        // is copied into the database and synced there before anything is written after it.
-        sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&mut connection).await.map_err(failed)?;
-    }
-    let clock = SteadyClock::anchored_now(source);
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-    let locks = bring_up_to_date(store, &mut transaction, &clock, purpose.scope).await?;
-    let clock = settle_clock(&mut transaction, clock, locks).await.map_err(failed)?;
-    transaction.commit().await.map_err(failed)?;
-    Ok((connection, clock))
-}
-
-/// A connection to a file that is used as it is: nothing is converted, created or written by opening it.
-async fn look_at(
-    store: &Arc<str>,
-    options: &SqliteConnectOptions,
-    source: Arc<dyn TimeSource>,
-    purpose: Purpose,
-) -> Result<(SqliteConnection, SteadyClock), Error> {
-    let failed = |error| Error::sqlite(store, &error);
-    let mut connection = options.connect().await.map_err(failed)?;
-    let there =
-        "SELECT count(*) = 2 FROM sqlite_schema WHERE name IN ('syncline_migrations', 'steady_clock')";
-    let applied: Vec<i64> =
-        match sqlx::query_scalar(there).fetch_one(&mut connection).await.map_err(failed)? {
-            true => {
-                sqlx::query_scalar(migrate::READ_APPLIED).fetch_all(&mut connection).await.map_err(failed)?
-            }
-            false => Vec::new(),
-        };
-    let missing = migrate::missing(store, &applied, purpose.scope)?;
-    outbox::fit::check(store, &mut connection, applied.contains(&migrate::OUTBOX)).await?;
-    if !missing.is_empty() {
-        return Err(Error::Unprepared { store: store.to_string() });
-    }
-    let clock = SteadyClock::anchored_now(source);
-    let fixed = fixed_offset_ms(&mut connection, &clock).await.map_err(failed)?;
-    let clock = match fixed {
-        Some(offset_ms) => clock.with_offset(offset_ms),
-        None => clock,
-    };
-    Ok((connection, clock))
-}
-
-/// Applies what is missing; whether there are locks.
-async fn bring_up_to_date(
-    store: &str,
-    connection: &mut SqliteConnection,
-    clock: &SteadyClock,
-    scope: Scope,
-) -> Result<bool, Error> {
-    let failed = |error| Error::sqlite(store, &error);
-    for create in [migrate::CREATE_TABLE, CREATE_CLOCK] {
-        sqlx::query(create).execute(&mut *connection).await.map_err(failed)?;
-    }
-    let applied: Vec<i64> =
-        sqlx::query_scalar(migrate::READ_APPLIED).fetch_all(&mut *connection).await.map_err(failed)?;
-    let missing = migrate::missing(store, &applied, scope)?;
-    outbox::fit::check(store, connection, applied.contains(&migrate::OUTBOX)).await?;
-    for migration in missing {
-        sqlx::raw_sql(migration.sqlite).execute(&mut *connection).await.map_err(failed)?;
-        sqlx::query(migrate::RECORD)
-            .bind(migration.version)
-            .bind(migration.name)
-            .bind(clock.wall_ms())
-            .execute(&mut *connection)
-            .await
-            .map_err(failed)?;
-    }
-    Ok(scope == Scope::All || applied.contains(&migrate::LOCK))
-}
-
-/// Takes the offset that was fixed earlier in this boot, or fixes it now; and then `locks` from before are ended.
-async fn settle_clock(
-    connection: &mut SqliteConnection,
-    clock: SteadyClock,
-    locks: bool,
-) -> sqlx::Result<SteadyClock> {
-    if let Some(offset_ms) = fixed_offset_ms(connection, &clock).await? {
-        return Ok(clock.with_offset(offset_ms));
-    }
-    if locks {
-        lock::forget_before_boot(connection, clock.now_ms()).await?;
-    }
-    let Some(boot_id) = clock.boot_id() else { return Ok(clock) };
-    sqlx::query("DELETE FROM steady_clock").execute(&mut *connection).await?;
-    sqlx::query("INSERT INTO steady_clock (boot_id, offset_ms) VALUES ($1, $2)")
-        .bind(&boot_id)
-        .bind(clock.offset_ms())
-        .execute(&mut *connection)
-        .await?;
-    Ok(clock)
-}
-
-/// The offset that was fixed earlier in this boot.
-async fn fixed_offset_ms(
-    connection: &mut SqliteConnection,
-    clock: &SteadyClock,
-) -> sqlx::Result<Option<i64>> {
-    let Some(boot_id) = clock.boot_id() else { return Ok(None) };
-    let fixed = sqlx::query_scalar("SELECT offset_ms FROM steady_clock WHERE boot_id = $1").bind(&boot_id);
-    fixed.fetch_optional(connection).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -465,7 +341,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
         let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
-        let delete = sqlx::query("DELETE FROM kv");
+        let delete = statement::query("DELETE FROM syncline.kv");
         let written = engine.read(|connection| Box::pin(delete.execute(connection)));
         assert!(matches!(written.await.unwrap_err(), Error::Denied { .. }));
     }

@@ -9,6 +9,7 @@ use syncline_store::{Error, Store};
 
 mod conformance {
     pub(crate) mod fixture;
+    pub(crate) mod guest;
     pub(crate) mod inbox;
     pub(crate) mod kv;
     pub(crate) mod lock;
@@ -70,6 +71,13 @@ conformance! {
         a_closed_store_refuses_everything,
         eight_opens_of_an_empty_database_at_once_all_succeed,
         a_database_newer_than_the_program_is_refused_untouched,
+    }
+    guest {
+        hs_03_a_store_opened_for_locks_alone_has_their_tables_and_nothing_else,
+        hs_04_tables_of_the_application_that_have_our_names_are_left_alone,
+        hs_04_a_database_from_before_parts_is_taken_over_with_its_rows,
+        hs_04_an_outbox_from_before_parts_goes_on_and_the_rest_follows,
+        hs_04_without_the_right_to_migrate_what_is_missing_is_named,
     }
     kv {
         vw_03_a_value_is_read_back_with_its_time_left,

@@ -88,9 +88,9 @@ async fn prepare(from: &str, to: &str) {
             .await
             .unwrap();
         let effects = "CREATE TABLE effects (id INTEGER PRIMARY KEY, entity TEXT, entry INTEGER); \
-             CREATE TRIGGER one AFTER INSERT ON entity_call_log BEGIN \
+             CREATE TRIGGER one AFTER INSERT ON syncline_entity_call_log BEGIN \
              INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); END; \
-             CREATE TRIGGER two AFTER UPDATE ON entity_call_log BEGIN \
+             CREATE TRIGGER two AFTER UPDATE ON syncline_entity_call_log BEGIN \
              INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); END";
         let mut to = SqliteConnection::connect(to).await.unwrap();
         sqlx::raw_sql(effects).execute(&mut to).await.unwrap();
@@ -103,7 +103,7 @@ async fn prepare(from: &str, to: &str) {
         let effects = "CREATE TABLE effects (id bigserial PRIMARY KEY, entity text, entry bigint); \
              CREATE FUNCTION effect() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); RETURN NULL; END $$; \
-             CREATE TRIGGER one AFTER INSERT OR UPDATE ON entity_call_log FOR EACH ROW EXECUTE FUNCTION effect()";
+             CREATE TRIGGER one AFTER INSERT OR UPDATE ON syncline.entity_call_log FOR EACH ROW EXECUTE FUNCTION effect()";
         let mut to = PgConnection::connect(to).await.unwrap();
         sqlx::raw_sql(effects).execute(&mut to).await.unwrap();
     }

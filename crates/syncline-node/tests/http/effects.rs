@@ -72,12 +72,12 @@ async fn st_23_no_get_changes_anything_on_postgres() {
     let world = World::quiet("", Store::open(&database.url).await.unwrap()).await;
     let dump = async || {
         let mut connection = PgConnection::connect(&database.url).await.unwrap();
-        let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema') \
+        let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema') \
              ORDER BY 1";
         let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
         let mut dump = Vec::new();
         for table in tables {
-            let rows = AssertSqlSafe(format!("SELECT t::text FROM \"{table}\" AS t ORDER BY 1"));
+            let rows = AssertSqlSafe(format!("SELECT t::text FROM {table} AS t ORDER BY 1"));
             let rows: Vec<String> = sqlx::query_scalar(rows).fetch_all(&mut connection).await.unwrap();
             dump.push((table, rows));
         }

@@ -18,6 +18,7 @@ use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
 use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Put, Recording};
+use crate::names::Schema;
 use crate::outbox::check;
 
 /// The database's clock in microseconds since the epoch.
@@ -27,10 +28,10 @@ macro_rules! now_us {
     };
 }
 
-const OWN_SENDER: &str = "SELECT sender FROM sync_outbox_sender";
+const OWN_SENDER: &str = "SELECT sender FROM syncline.sync_outbox_sender";
 /// sender, numbers, digests. Gives the time, and the numbers that are new.
 const NUMBER: &str = concat!(
-    "WITH new AS (INSERT INTO inbox_entries (sender, entry, digest, received_at) SELECT $1, n.entry, n.digest, ",
+    "WITH new AS (INSERT INTO syncline.inbox_entries (sender, entry, digest, received_at) SELECT $1, n.entry, n.digest, ",
     now_ms!(),
     " FROM unnest($2::bigint[], $3::bigint[]) AS n (entry, digest) ON CONFLICT (sender, entry) DO NOTHING RETURNING entry) \
      SELECT ",
@@ -38,27 +39,27 @@ const NUMBER: &str = concat!(
     ", coalesce(array_agg(entry), '{}') FROM new"
 );
 const DIGESTS: &str = "SELECT e.entry, e.digest FROM unnest($2::bigint[]) AS n (entry), \
-     LATERAL (SELECT * FROM inbox_entries AS i WHERE i.sender = $1 AND i.entry = n.entry OFFSET 0) AS e";
+     LATERAL (SELECT * FROM syncline.inbox_entries AS i WHERE i.sender = $1 AND i.entry = n.entry OFFSET 0) AS e";
 const ENQUEUE: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) \
      SELECT entity_type, entity_id, coalesce(payload, 'null'), created_at FROM json_populate_record(NULL::sync_outbox, $1::text::json) \
      RETURNING id::bigint";
 const FORGET: &str = concat!(
-    "DELETE FROM inbox_entries AS i USING (SELECT sender, entry FROM inbox_entries WHERE received_at < (SELECT ",
+    "DELETE FROM syncline.inbox_entries AS i USING (SELECT sender, entry FROM syncline.inbox_entries WHERE received_at < (SELECT ",
     now_ms!(),
     ") - $1 ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old WHERE i.sender = old.sender AND i.entry = old.entry"
 );
 
-const PUT_RECORDING: &str = "INSERT INTO inbox_recordings \
+const PUT_RECORDING: &str = "INSERT INTO syncline.inbox_recordings \
      (call_log_id, recording_id, bytes, sha256, location, meta, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
      ON CONFLICT (call_log_id) DO UPDATE SET recording_id = excluded.recording_id, bytes = excluded.bytes, \
      sha256 = excluded.sha256, location = excluded.location, meta = excluded.meta, received_at = excluded.received_at";
 const RECORDING: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM inbox_recordings WHERE call_log_id = $1";
+     FROM syncline.inbox_recordings WHERE call_log_id = $1";
 const RECORDINGS: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM inbox_recordings ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
+     FROM syncline.inbox_recordings ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
 const RECORDINGS_AFTER: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM inbox_recordings WHERE (received_at, call_log_id) < \
-     (SELECT received_at, call_log_id FROM inbox_recordings WHERE call_log_id = $2) \
+     FROM syncline.inbox_recordings WHERE (received_at, call_log_id) < \
+     (SELECT received_at, call_log_id FROM syncline.inbox_recordings WHERE call_log_id = $2) \
      ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
 
 /// The inbox port on PostgreSQL.
@@ -87,11 +88,12 @@ impl PostgresInbox {
     pub(crate) async fn open(engine: Engine, types: &[EntityType]) -> Result<Self, Error> {
         row::check_types(types)?;
         let tables: HashMap<String, Table> =
-            types.iter().map(|kind| (kind.as_str().to_owned(), Table::of(kind))).collect();
+            types.iter().map(|kind| (kind.as_str().to_owned(), Table::of(kind, engine.schema()))).collect();
         // Several nodes may start at once, and two that create one table fail.
         let mut session = prepare::alone_in_time(&engine).await?;
         for kind in types {
-            let there = engine.query("SELECT to_regclass($1) IS NOT NULL").bind(format!("entity_{kind}"));
+            let table = engine.schema().apply(&format!("syncline.entity_{kind}"));
+            let there = engine.query("SELECT to_regclass($1) IS NOT NULL").bind(table);
             if !session.value::<bool>(there).await? {
                 session.control(AssertSqlSafe(Arc::clone(&tables[kind.as_str()].create))).await?;
             }
@@ -282,7 +284,8 @@ impl Inbox for PostgresInbox {
 
 impl Table {
     /// The only place where a name becomes part of a statement, and it is a checked one.
-    fn of(kind: &EntityType) -> Self {
+    fn of(kind: &EntityType, schema: &Schema) -> Self {
+        let named = |sql: String| -> Arc<str> { schema.apply(&sql).into() };
         let columns = "id, payload, sender, changed_at, received_at, place";
         // Our own last change of an entity, delivered or not: it is newer than what arrives if it was made later.
         let own = |which: &str| {
@@ -301,19 +304,18 @@ impl Table {
             own("o.processed_at IS NOT NULL")
         );
         Self {
-            create: format!(
-                "CREATE TABLE entity_{kind} (id text COLLATE \"C\" PRIMARY KEY, payload text NOT NULL, \
+            create: named(format!(
+                "CREATE TABLE syncline.entity_{kind} (id text COLLATE \"C\" PRIMARY KEY, payload text NOT NULL, \
                  removed boolean GENERATED ALWAYS AS (payload = 'null') STORED, sender text COLLATE \"C\" NOT NULL, \
                  entry bigint NOT NULL, changed_at bigint NOT NULL, received_at bigint NOT NULL, place bigint NOT NULL); \
-                 CREATE INDEX entity_{kind}_place ON entity_{kind} (place) WHERE NOT removed"
-            )
-            .into(),
+                 CREATE INDEX entity_{kind}_place ON syncline.entity_{kind} (place) WHERE NOT removed"
+            )),
             // ids, payloads, numbers, changed, sender.
-            write: format!(
-                "INSERT INTO entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \
-                 SELECT n.id, n.payload, $5, n.entry, n.changed_at, {now_us}, nextval('inbox_place') \
+            write: named(format!(
+                "INSERT INTO syncline.entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \
+                 SELECT n.id, n.payload, $5, n.entry, n.changed_at, {now_us}, nextval('syncline.inbox_place') \
                  FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS n (id, payload, entry, changed_at), \
-                 (SELECT sender FROM sync_outbox_sender) AS us \
+                 (SELECT sender FROM syncline.sync_outbox_sender) AS us \
                  WHERE (n.changed_at, $5 COLLATE \"C\") > (coalesce({own}, n.changed_at - 1), us.sender COLLATE \"C\") \
                  OR $5 = us.sender \
                  ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, sender = excluded.sender, \
@@ -324,35 +326,34 @@ impl Table {
                  ELSE excluded.changed_at > t.changed_at \
                  OR (excluded.changed_at = t.changed_at AND excluded.payload <> t.payload) END RETURNING id",
                 now_us = now_us!()
-            )
-            .into(),
-            same: format!(
+            )),
+            same: named(format!(
                 "SELECT t.id FROM unnest($1::text[], $2::bigint[]) AS n (id, changed_at), LATERAL (SELECT * FROM \
-                 entity_{kind} AS e WHERE e.id = n.id OFFSET 0) AS t WHERE t.changed_at = n.changed_at AND t.sender = $3"
-            )
-            .into(),
-            seen: format!("SELECT changed_at FROM entity_{kind} WHERE id = $1 AND NOT removed FOR UPDATE")
-                .into(),
+                 syncline.entity_{kind} AS e WHERE e.id = n.id OFFSET 0) AS t WHERE t.changed_at = n.changed_at AND t.sender = $3"
+            )),
+            seen: named(format!(
+                "SELECT changed_at FROM syncline.entity_{kind} WHERE id = $1 AND NOT removed FOR UPDATE"
+            )),
             // id, payload, our name, type.
-            put: format!(
-                "INSERT INTO entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \
-                 SELECT n.id, $2, $3, 0, greatest({now_us}, {own} + 1), {now_us}, nextval('inbox_place') \
+            put: named(format!(
+                "INSERT INTO syncline.entity_{kind} AS t (id, payload, sender, entry, changed_at, received_at, place) \
+                 SELECT n.id, $2, $3, 0, greatest({now_us}, {own} + 1), {now_us}, nextval('syncline.inbox_place') \
                  FROM (SELECT $1::text AS id, $4::text AS kind) AS n \
                  ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, sender = excluded.sender, \
                  changed_at = greatest(excluded.changed_at, t.changed_at + 1), received_at = excluded.received_at, \
                  place = excluded.place RETURNING {columns}",
                 now_us = now_us!()
-            )
-            .into(),
-            number: format!("UPDATE entity_{kind} SET entry = $2 WHERE id = $1").into(),
-            entity: format!("SELECT {columns} FROM entity_{kind} WHERE id = $1 AND NOT removed").into(),
-            list: format!(
+            )),
+            number: named(format!("UPDATE syncline.entity_{kind} SET entry = $2 WHERE id = $1")),
+            entity: named(format!(
+                "SELECT {columns} FROM syncline.entity_{kind} WHERE id = $1 AND NOT removed"
+            )),
+            list: named(format!(
                 "SELECT {columns} FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY place DESC) AS bytes, \
-                 row_number() OVER (ORDER BY place DESC) AS number FROM (SELECT * FROM entity_{kind} \
+                 row_number() OVER (ORDER BY place DESC) AS number FROM (SELECT * FROM syncline.entity_{kind} \
                  WHERE place < $1 AND NOT removed ORDER BY place DESC LIMIT $2) AS page) AS weighed \
                  WHERE bytes <= $3 OR number = 1 ORDER BY place DESC"
-            )
-            .into(),
+            )),
         }
     }
 }

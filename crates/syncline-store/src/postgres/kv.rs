@@ -14,27 +14,29 @@ use crate::Error;
 use crate::kv::{self, Asked, Entry, GARBAGE_TOLERATED, Kv, LIST_BYTES_MAX, Page, Range, Sweeper};
 
 const PUT: &str = concat!(
-    "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, ",
+    "INSERT INTO syncline.kv (key, value, expires_at) VALUES ($1, $2, ",
     now_ms!(),
     " + $3) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = ",
     now_ms!(),
     " + $3"
 );
 const PUT_NEW: &str = concat!(
-    "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, ",
+    "INSERT INTO syncline.kv (key, value, expires_at) VALUES ($1, $2, ",
     now_ms!(),
     " + $3) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = ",
     now_ms!(),
-    " + $3 WHERE kv.expires_at <= ",
+    " + $3 WHERE syncline.kv.expires_at <= ",
     now_ms!()
 );
 const GET: &str = concat!(
-    "SELECT key, value, expires_at - now FROM kv, (SELECT ",
+    "SELECT key, value, expires_at - now FROM syncline.kv, (SELECT ",
     now_ms!(),
     " AS now) AS clock WHERE key = $1 AND (expires_at IS NULL OR expires_at > now)"
 );
-const DELETE: &str =
-    concat!("DELETE FROM kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > ", now_ms!());
+const DELETE: &str = concat!(
+    "DELETE FROM syncline.kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > ",
+    now_ms!()
+);
 /// from, to, limit, most bytes, whether values are wanted. A row comes while those before it have fewer bytes than are
 /// wanted; lengths are known without reading the values. A sub-select without a table is evaluated once per statement, which
 /// also lets the index be used.
@@ -44,19 +46,19 @@ const LIST: &str = concat!(
      (ORDER BY key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM \
      (SELECT key, value, expires_at - (SELECT ",
     now_ms!(),
-    ") AS ttl_left_ms FROM kv WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > (SELECT ",
+    ") AS ttl_left_ms FROM syncline.kv WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > (SELECT ",
     now_ms!(),
     ")) ORDER BY key LIMIT $3) AS live) AS weighed WHERE coalesce(before, 0) < $4 ORDER BY key"
 );
 /// limit: how many are expired, as far as that is worth knowing.
 const GARBAGE: &str = concat!(
-    "SELECT count(*) FROM (SELECT 1 FROM kv WHERE expires_at <= (SELECT ",
+    "SELECT count(*) FROM (SELECT 1 FROM syncline.kv WHERE expires_at <= (SELECT ",
     now_ms!(),
     ") LIMIT $1) AS expired"
 );
 /// Rows that others are changing at this moment are left to them: they are being renewed or removed.
 const SWEEP: &str = concat!(
-    "DELETE FROM kv WHERE key IN (SELECT key FROM kv WHERE expires_at <= (SELECT ",
+    "DELETE FROM syncline.kv WHERE key IN (SELECT key FROM syncline.kv WHERE expires_at <= (SELECT ",
     now_ms!(),
     ") ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)"
 );
@@ -154,8 +156,8 @@ mod tests {
         let database = tokio::task::spawn_blocking(move || database_with(icu)).await.unwrap();
         let kv = PostgresKv::new(Engine::open(&database.url).await.unwrap());
         let mut connection = PgConnection::connect(&database.url).await.unwrap();
-        let fill = "INSERT INTO kv SELECT 'viewer:' || n, '1', CASE WHEN n % 2 = 0 THEN n ELSE NULL END \
-             FROM generate_series(1, 20000) AS n; ANALYZE kv";
+        let fill = "INSERT INTO syncline.kv SELECT 'viewer:' || n, '1', CASE WHEN n % 2 = 0 THEN n ELSE NULL END \
+             FROM generate_series(1, 20000) AS n; ANALYZE syncline.kv";
         sqlx::raw_sql(fill).execute(&mut connection).await.unwrap();
 
         let explained = |sql| sqlx::query_as(AssertSqlSafe(format!("EXPLAIN {sql}")));

@@ -35,7 +35,7 @@ const WANTED_FOR_MS: i64 = 60_000;
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How old a raised floor must be before rows below it go: longer than any statement lasts.
 const FLOOR_SETTLES_MS: i64 = 60_000;
-const CHANNEL: &str = "syncline_lock";
+const CHANNEL: &str = "lock";
 
 /// The smallest token this moment allows: microseconds since the epoch.
 macro_rules! clock_token {
@@ -47,31 +47,31 @@ macro_rules! clock_token {
 /// name, lease, holder, ttl, greatest token of the clock. Gives the token, or no row where somebody else holds it. Who
 /// sees that at once writes nothing: even a row that is only locked has to reach the disk.
 const GRANT: &str = concat!(
-    "INSERT INTO locks (name, lease_id, holder, token, granted_at, expires_at) SELECT $1, $2, $3, greatest(",
+    "INSERT INTO syncline.locks (name, lease_id, holder, token, granted_at, expires_at) SELECT $1, $2, $3, greatest(",
     clock_token!(),
     ", token + 1), ",
     now_ms!(),
     ", ",
     now_ms!(),
-    " + $4 FROM lock_floor WHERE NOT EXISTS (SELECT 1 FROM locks WHERE name = $1 AND lease_id <> $2 \
+    " + $4 FROM syncline.lock_floor WHERE NOT EXISTS (SELECT 1 FROM syncline.locks WHERE name = $1 AND lease_id <> $2 \
      AND expires_at > ",
     now_ms!(),
-    ") ON CONFLICT (name) DO UPDATE SET token = CASE WHEN locks.lease_id = excluded.lease_id \
-     AND locks.expires_at > ",
+    ") ON CONFLICT (name) DO UPDATE SET token = CASE WHEN syncline.locks.lease_id = excluded.lease_id \
+     AND syncline.locks.expires_at > ",
     now_ms!(),
-    " THEN locks.token ELSE greatest(locks.token + 1, excluded.token) END, granted_at = CASE WHEN \
-     locks.lease_id = excluded.lease_id THEN locks.granted_at ELSE ",
+    " THEN syncline.locks.token ELSE greatest(syncline.locks.token + 1, excluded.token) END, granted_at = CASE WHEN \
+     syncline.locks.lease_id = excluded.lease_id THEN syncline.locks.granted_at ELSE ",
     now_ms!(),
     " END, lease_id = excluded.lease_id, holder = excluded.holder, expires_at = ",
     now_ms!(),
-    " + $4 WHERE locks.expires_at <= ",
+    " + $4 WHERE syncline.locks.expires_at <= ",
     now_ms!(),
-    " OR locks.lease_id = excluded.lease_id RETURNING token"
+    " OR syncline.locks.lease_id = excluded.lease_id RETURNING token"
 );
 /// name, how long a mark lasts, longest lease. Says that somebody waits, unless that was said a moment ago, and reads
 /// the lock. The longest lease there is bounds what the row may claim.
 const WANT: &str = concat!(
-    "WITH marked AS (UPDATE locks SET wanted_until = ",
+    "WITH marked AS (UPDATE syncline.locks SET wanted_until = ",
     now_ms!(),
     " + $2, expires_at = least(expires_at, ",
     now_ms!(),
@@ -80,7 +80,7 @@ const WANT: &str = concat!(
     " + $2 / 2 OR greatest(wanted_until - $2, expires_at - $3) > ",
     now_ms!(),
     ") RETURNING name, holder, token, granted_at, expires_at), \
-     seen AS (SELECT * FROM marked UNION ALL SELECT name, holder, token, granted_at, expires_at FROM locks \
+     seen AS (SELECT * FROM marked UNION ALL SELECT name, holder, token, granted_at, expires_at FROM syncline.locks \
      WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM marked)) \
      SELECT name, holder, token, ",
     now_ms!(),
@@ -93,11 +93,11 @@ const LOOK: &str = concat!(
     now_ms!(),
     " - granted_at, expires_at - ",
     now_ms!(),
-    " FROM locks WHERE name = $1 AND expires_at > ",
+    " FROM syncline.locks WHERE name = $1 AND expires_at > ",
     now_ms!()
 );
 const RENEW: &str = concat!(
-    "UPDATE locks SET expires_at = ",
+    "UPDATE syncline.locks SET expires_at = ",
     now_ms!(),
     " + $3 WHERE name = $1 AND lease_id = $2 AND expires_at > ",
     now_ms!(),
@@ -105,7 +105,7 @@ const RENEW: &str = concat!(
 );
 /// name, lease, channel, who tells.
 const RELEASE: &str = concat!(
-    "WITH freed AS (UPDATE locks SET lease_id = NULL, expires_at = ",
+    "WITH freed AS (UPDATE syncline.locks SET lease_id = NULL, expires_at = ",
     now_ms!(),
     " WHERE name = $1 AND lease_id = $2 AND expires_at > ",
     now_ms!(),
@@ -118,36 +118,36 @@ const FORCE: &str = concat!(
     now_ms!(),
     " - granted_at AS age, expires_at - ",
     now_ms!(),
-    " AS left_ms FROM locks WHERE name = $1 AND expires_at > ",
+    " AS left_ms FROM syncline.locks WHERE name = $1 AND expires_at > ",
     now_ms!(),
-    " FOR UPDATE), freed AS (UPDATE locks SET lease_id = NULL, expires_at = ",
+    " FOR UPDATE), freed AS (UPDATE syncline.locks SET lease_id = NULL, expires_at = ",
     now_ms!(),
-    " FROM held WHERE locks.name = held.name RETURNING locks.name) \
+    " FROM held WHERE syncline.locks.name = held.name RETURNING syncline.locks.name) \
      SELECT held.name, held.holder, held.token, held.age, held.left_ms, pg_notify($2, $3 || held.name)::text \
      FROM held JOIN freed ON freed.name = held.name"
 );
-const LEASE: &str = "SELECT lease_id FROM locks WHERE name = $1";
+const LEASE: &str = "SELECT lease_id FROM syncline.locks WHERE name = $1";
 const LIST: &str = concat!(
     "SELECT name, holder, token, ",
     now_ms!(),
     " - granted_at, expires_at - ",
     now_ms!(),
-    " FROM locks WHERE name >= $1 AND name < $2 AND expires_at > (SELECT ",
+    " FROM syncline.locks WHERE name >= $1 AND name < $2 AND expires_at > (SELECT ",
     now_ms!(),
     ") ORDER BY name LIMIT $3"
 );
 /// limit, age. Rows that others are changing at this moment are in use.
 const FORGET: &str = concat!(
-    "DELETE FROM locks WHERE name IN (SELECT name FROM locks WHERE token <= (SELECT settled FROM lock_floor) \
+    "DELETE FROM syncline.locks WHERE name IN (SELECT name FROM syncline.locks WHERE token <= (SELECT settled FROM syncline.lock_floor) \
      AND expires_at < (SELECT ",
     now_ms!(),
     ") - $2 LIMIT $1 FOR UPDATE SKIP LOCKED)"
 );
 /// Lifts the floor above what may be forgotten the next time.
 const RAISE_FLOOR: &str = concat!(
-    "UPDATE lock_floor SET settled = token, raised_at = ",
+    "UPDATE syncline.lock_floor SET settled = token, raised_at = ",
     now_ms!(),
-    ", token = greatest(token, coalesce((SELECT max(locks.token) FROM locks), 0)) WHERE raised_at <= ",
+    ", token = greatest(token, coalesce((SELECT max(syncline.locks.token) FROM syncline.locks), 0)) WHERE raised_at <= ",
     now_ms!(),
     " - $1"
 );
@@ -217,7 +217,7 @@ impl Locks for PostgresLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let release = self.engine.query(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
-        let release = release.bind(CHANNEL).bind(self.air().teller.clone());
+        let release = release.bind(self.engine.schema().channel(CHANNEL)).bind(self.air().teller.clone());
         let mut session = self.engine.statement().await?;
         let released: Option<(i64, Option<String>)> = session.first(release).await?;
         session.commit().await?;
@@ -228,8 +228,8 @@ impl Locks for PostgresLocks {
     }
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
-        let force = self.engine.query(FORCE).bind(name.as_str().to_owned()).bind(CHANNEL);
-        let force = force.bind(self.air().teller.clone());
+        let force = self.engine.query(FORCE).bind(name.as_str().to_owned());
+        let force = force.bind(self.engine.schema().channel(CHANNEL)).bind(self.air().teller.clone());
         let mut session = self.engine.statement().await?;
         let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
         session.commit().await?;
@@ -259,7 +259,8 @@ impl Locks for PostgresLocks {
             let mut listening = self.engine.locks.listening.lock().unwrap_or_else(PoisonError::into_inner);
             if listening.is_empty() {
                 let (store, pool) = (Arc::clone(&self.engine.store), self.engine.pool.clone());
-                listening.spawn(listen(store, pool, Arc::clone(air)));
+                let channel = self.engine.schema().channel(CHANNEL);
+                listening.spawn(listen(store, pool, channel, Arc::clone(air)));
             }
         }
         let hears = air.hears.load(Ordering::Acquire);
@@ -331,9 +332,9 @@ pub(super) async fn grant(
 }
 
 /// Passes on what other nodes announce, until the store is closed or gone.
-async fn listen(store: Arc<str>, pool: PgPool, air: Arc<Air>) {
+async fn listen(store: Arc<str>, pool: PgPool, channel: String, air: Arc<Air>) {
     while !pool.is_closed() {
-        if let Err(error) = hear(&pool, &air).await {
+        if let Err(error) = hear(&pool, &channel, &air).await {
             tracing::debug!(%store, %error, "releases of other nodes are not heard");
         }
         air.hears.store(false, Ordering::Release);
@@ -342,8 +343,8 @@ async fn listen(store: Arc<str>, pool: PgPool, air: Arc<Air>) {
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(pool: &PgPool, air: &Air) -> sqlx::Result<()> {
-    let mut listener = Listener::open(pool, CHANNEL).await?;
+async fn hear(pool: &PgPool, channel: &str, air: &Air) -> sqlx::Result<()> {
+    let mut listener = Listener::open(pool, channel).await?;
     air.hears.store(true, Ordering::Release);
     // What was announced before this moment was not heard.
     air.ears.tell_all();

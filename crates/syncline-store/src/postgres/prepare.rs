@@ -1,21 +1,24 @@
-//! Bringing the schema up to date, one node at a time, without making an application wait.
+//! Bringing the tables up to date, one node at a time, without making an application wait.
 //!
 //! The lock between nodes is an advisory one that lasts as long as a transaction, so that it works behind any pooler. It is
 //! tried and never waited for: whoever waited in a statement would hold a snapshot, for which a `CREATE INDEX CONCURRENTLY`
 //! under the same lock would wait in turn, for ever.
 //!
-//! Every step gives up a table lock that it does not get within [`LOCK_MAX`] and is tried again, because behind a statement
-//! that waits for a lock everybody else waits too. An application's own `sync_outbox` is taken over apart from the other
-//! steps ([`take_over`]): its columns in one short transaction, its indexes concurrently. A start that dies in between is
-//! gone on with by the next.
+//! Under that lock each step is a transaction of its own and is recorded in it, so that a start that dies is gone on with by
+//! the next. Every step gives up a table lock that it does not get within [`LOCK_MAX`] and is tried again, because behind a
+//! statement that waits for a lock everybody else waits too. A step of nothing but indexes on a table that is there already
+//! is built concurrently.
 
 use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 use tokio::time::{Instant, sleep};
 
+use super::rights::{self, Found};
 use super::{Engine, MIGRATION_MAX, Session, outbox, session};
-use crate::{Error, Purpose, migrate};
+use crate::migration::{self, Former, Migrations, Step, Task};
+use crate::options::{Mode, Opening};
+use crate::{Error, names, parts};
 
 /// Any number will do, as long as it is ours: "syncline" in ASCII.
 const MIGRATION_LOCK: i64 = 0x7379_6e63_6c69_6e65;
@@ -24,62 +27,24 @@ const LOCK_MAX: &str = "SET LOCAL lock_timeout = '50ms'";
 /// How long others have the table to themselves between two attempts.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
-/// From here on a step of the outbox makes tables that are nobody else's.
-const OURS_BEGIN: &str = "-- Who sends, for those who receive";
-
-const TAKE_OVER: &str = "CREATE OR REPLACE FUNCTION sync_outbox_announce() RETURNS trigger LANGUAGE plpgsql AS \
-     $$ BEGIN PERFORM pg_notify('sync_outbox', ''); RETURN NULL; END $$; \
-     ALTER TABLE sync_outbox ADD COLUMN attempts integer NOT NULL DEFAULT 0, ADD COLUMN due_at bigint, \
-     ADD COLUMN behind bigint, ADD COLUMN claim bigint, ADD COLUMN leased_until bigint, ADD COLUMN claimed_by text, \
-     ADD COLUMN last_error text, ADD COLUMN dead_at bigint; \
-     ALTER TABLE sync_outbox SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05); \
-     CREATE TRIGGER sync_outbox_announce AFTER INSERT ON sync_outbox \
-     FOR EACH STATEMENT EXECUTE FUNCTION sync_outbox_announce()";
-
-/// The indexes as the steps of the outbox leave them; each may be used by its own statements alone, see the eighth step.
-const INDEXES: [(&str, &str); 8] = [
-    (
-        "sync_outbox_line",
-        "((CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END), (id::bigint + 0)) \
-         WHERE processed_at IS NULL AND dead_at IS NULL AND due_at IS NULL AND behind IS NULL",
-    ),
-    (
-        "sync_outbox_pending",
-        "((id::bigint + 0)) WHERE processed_at IS NULL AND dead_at IS NULL \
-         AND (CASE WHEN attempts < 0 THEN 1 ELSE 0 END) = 0",
-    ),
-    (
-        "sync_outbox_processed",
-        "(processed_at, id) WHERE processed_at IS NOT NULL AND (CASE WHEN attempts < 0 THEN 1 ELSE 0 END) = 0",
-    ),
-    (
-        "sync_outbox_pending_entity",
-        "(entity_type, (entity_id::text), (id::bigint + 0)) WHERE processed_at IS NULL AND dead_at IS NULL \
-         AND (CASE WHEN attempts < 0 THEN 2 ELSE 0 END) = 0",
-    ),
-    (
-        "sync_outbox_processed_entity",
-        "(entity_type, (entity_id::text), (id::bigint + 0)) WHERE processed_at IS NOT NULL \
-         AND (CASE WHEN attempts < 0 THEN 2 ELSE 0 END) = 0",
-    ),
-    ("sync_outbox_due", "(due_at) WHERE due_at IS NOT NULL"),
-    ("sync_outbox_behind", "(behind) WHERE behind IS NOT NULL"),
-    ("sync_outbox_dead_order", "((id::bigint + 0)) WHERE dead_at IS NOT NULL"),
-];
-
 /// Whether an index of this name is on the table, and complete.
-const INDEX: &str = "SELECT i.indisvalid FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid \
-     WHERE i.indrelid = to_regclass('sync_outbox') AND c.relname = $1";
+const INDEX: &str = "SELECT i.indisvalid, i.indexrelid::regclass::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid \
+     WHERE i.indrelid = to_regclass($1) AND c.relname = $2";
+/// schema, pattern, columns. Tables and sequences of the pattern that have all of the columns.
+const MATCHING: &str = "SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
+     WHERE n.nspname = $1 AND c.relname LIKE $2 AND c.relkind IN ('r', 'S') \
+     AND NOT EXISTS (SELECT FROM unnest($3::text[]) AS wanted (name) WHERE NOT EXISTS (SELECT FROM pg_attribute AS a \
+     WHERE a.attrelid = c.oid AND a.attname = wanted.name AND NOT a.attisdropped))";
 
-/// Finds the schema as `purpose` needs it, or makes it so.
-pub(super) async fn prepare(engine: &Engine, purpose: Purpose) -> Result<(), Error> {
+/// Finds the tables as `opening` needs them, or makes them so.
+pub(super) async fn prepare(engine: &Engine, opening: &Opening) -> Result<(), Error> {
     let until = Instant::now() + MIGRATION_MAX;
     let mut told = false;
     loop {
-        match attempt(engine, purpose).await {
+        match attempt(engine, opening).await {
             Err(Error::Busy { reason, .. }) if Instant::now() < until => {
                 if !told {
-                    tracing::info!(store = engine.name(), reason, "the schema is in use; it is tried again");
+                    tracing::info!(store = engine.name(), reason, "the tables are in use; it is tried again");
                     told = true;
                 }
                 sleep(AGAIN_AFTER).await;
@@ -89,7 +54,7 @@ pub(super) async fn prepare(engine: &Engine, purpose: Purpose) -> Result<(), Err
     }
 }
 
-/// A transaction in which nobody else changes the schema.
+/// A transaction in which nobody else changes the tables' shape.
 pub(super) async fn alone(engine: &Engine) -> Result<Session, Error> {
     let mut session = Session::transaction(engine, MIGRATION_MAX).await?;
     let lock = engine.query("SELECT pg_try_advisory_xact_lock($1)").bind(MIGRATION_LOCK);
@@ -98,7 +63,7 @@ pub(super) async fn alone(engine: &Engine) -> Result<Session, Error> {
         return Ok(session);
     }
     session.rollback().await?;
-    let reason = "another process is changing the schema".to_owned();
+    let reason = "another process is changing the tables".to_owned();
     Err(Error::Busy { store: engine.name().to_owned(), reason })
 }
 
@@ -113,130 +78,215 @@ pub(super) async fn alone_in_time(engine: &Engine) -> Result<Session, Error> {
     }
 }
 
-async fn attempt(engine: &Engine, purpose: Purpose) -> Result<(), Error> {
-    let applied = applied(engine).await?;
-    let missing = migrate::missing(engine.name(), &applied, purpose.scope)?;
-    let table = outbox::fit::check(engine, applied.contains(&migrate::OUTBOX)).await?;
+async fn attempt(engine: &Engine, opening: &Opening) -> Result<(), Error> {
+    let (found, missing) = look(engine, opening).await?;
     if missing.is_empty() {
-        return Ok(());
+        return rights::check(engine, opening).await;
     }
-    if !purpose.prepares {
-        return Err(Error::Unprepared { store: engine.name().to_owned() });
+    if opening.mode != Mode::Migrate {
+        let reason = migration::unprepared(&missing).unwrap_or_default();
+        return Err(Error::Unprepared { store: engine.name().to_owned(), reason });
     }
-    let mut session = alone(engine).await?;
-    let taken_over = table.is_some() && !applied.contains(&migrate::OUTBOX);
-    if taken_over {
-        take_over(engine, table.is_some_and(|table| table.taken_over)).await?;
-    } else if table.is_some() && !applied.contains(&migrate::OUTBOX_DEAD) {
-        make_indexes(engine).await?;
-    }
-    session.control(LOCK_MAX).await?;
-    session.control(migrate::CREATE_TABLE).await?;
-    let found: Vec<(i64,)> = session.all(engine.query(migrate::READ_APPLIED)).await?;
-    let found: Vec<i64> = found.into_iter().map(|(version,)| version).collect();
-    if found != applied {
-        // Somebody was faster.
-        session.rollback().await?;
-        return Err(Error::Busy {
-            store: engine.name().to_owned(),
-            reason: "it has just changed".to_owned(),
-        });
-    }
-    for migration in missing {
-        match migration.version {
-            migrate::OUTBOX if taken_over => session.control(ours(migration.postgres)).await?,
-            migrate::OUTBOX_ORDER if taken_over => {}
-            _ => session.control(migration.postgres).await?,
+    let lock = alone(engine).await?;
+    let done = bring_up_to_date(engine, opening, found).await;
+    lock.rollback().await?;
+    done.map_err(|error| match error {
+        Error::Denied { store, reason } => {
+            let help = "an administrator can run what `syncline migrate --print` prints; --no-migrate then trusts it";
+            Error::Denied { store, reason: format!("{reason}; {help}") }
         }
-        let now_ms = engine.now_ms(&mut session).await?;
-        let record = engine.query(migrate::RECORD).bind(migration.version).bind(migration.name).bind(now_ms);
-        session.execute(record).await?;
+        other => other,
+    })
+}
+
+/// What was applied, and what is missing. Nothing is locked or changed, and no right to create anything is needed.
+async fn look(engine: &Engine, opening: &Opening) -> Result<(Found, Vec<Task>), Error> {
+    let found = rights::find(engine).await?;
+    let missing = migration::missing(engine.name(), &found.applied, &opening.parts)?;
+    if opening.has(&parts::OUTBOX) {
+        outbox::fit::check(engine, migration::has_outbox(&found.applied)).await?;
     }
+    Ok((found, missing))
+}
+
+async fn bring_up_to_date(engine: &Engine, opening: &Opening, found: Found) -> Result<(), Error> {
+    let mut session = short_transaction(engine).await?;
+    if !found.schema {
+        session
+            .control(AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {}", engine.schema().quoted())))
+            .await?;
+        let on_path =
+            engine.query("SELECT $1 = ANY(current_schemas(false))").bind(engine.schema().as_str().to_owned());
+        if session.value(on_path).await? {
+            let schema = engine.schema().as_str();
+            tracing::warn!(
+                schema,
+                "our schema is on the search path of this role; an application should use another role"
+            );
+        }
+    }
+    session.control(engine.sql(migration::CREATE_TABLE)).await?;
+    if let Some(former) = &found.former {
+        count_by_part(engine, &mut session, former).await?;
+    }
+    for (part, former) in migration::moves(engine.name(), &found.applied, &opening.parts)? {
+        let from = found.tables_were_in(former);
+        move_tables(engine, &mut session, from, (part, former)).await?;
+    }
+    session.commit().await?;
+    // Seen under the lock: somebody may have been faster.
+    let (_, missing) = look(engine, opening).await?;
+    let mut online = Vec::new();
+    for task in missing {
+        match table_of_indexes(engine, task.step).await? {
+            Some(table) => online.push((task, table)),
+            None => apply(engine, task).await?,
+        }
+    }
+    for (task, table) in online {
+        build_indexes(engine, task.step, &table).await?;
+        let mut session = engine.transaction().await?;
+        record(engine, &mut session, task.part, task.step.version, task.step.name).await?;
+        session.commit().await?;
+    }
+    Ok(())
+}
+
+/// A transaction that holds no table for long.
+async fn short_transaction(engine: &Engine) -> Result<Session, Error> {
+    let mut session = Session::transaction(engine, MIGRATION_MAX).await?;
+    session.control(session::UNTIMED).await?;
+    session.control(LOCK_MAX).await?;
+    Ok(session)
+}
+
+async fn apply(engine: &Engine, Task { part, step }: Task) -> Result<(), Error> {
+    let mut session = short_transaction(engine).await?;
+    session.control(engine.sql(step.postgres)).await?;
+    record(engine, &mut session, part, step.version, step.name).await?;
     session.commit().await
 }
 
-/// The part of the outbox's step that makes new tables.
-fn ours(step: &'static str) -> &'static str {
-    let begins = step.find(OURS_BEGIN).expect("the step says where it begins");
-    &step[begins..]
+async fn record(
+    engine: &Engine,
+    session: &mut Session,
+    part: &Migrations,
+    version: i64,
+    name: &str,
+) -> Result<(), Error> {
+    let now_ms = engine.now_ms(session).await?;
+    let record =
+        engine.query(migration::RECORD).bind(part.part).bind(version).bind(name.to_owned()).bind(now_ms);
+    session.execute(record).await.map(drop)
 }
 
-/// Makes an outbox of the application's own table, while the application goes on writing into it.
-async fn take_over(engine: &Engine, has_columns: bool) -> Result<(), Error> {
-    if !has_columns {
-        let mut session = Session::transaction(engine, MIGRATION_MAX).await?;
-        session.control(session::UNTIMED).await?;
-        session.control(LOCK_MAX).await?;
-        session.control(TAKE_OVER).await?;
-        session.commit().await?;
-    }
-    make_indexes(engine).await
+/// The table that a step of nothing but indexes is about, if it is there: those who write to it must not wait.
+async fn table_of_indexes(engine: &Engine, step: &Step) -> Result<Option<String>, Error> {
+    let table = migration::indexes(step.postgres).and_then(|statements| {
+        let (_, rest) = statements.first()?.split_once(" ON ")?;
+        rest.split([' ', '(']).next().map(|table| engine.schema().apply(table))
+    });
+    let Some(table) = table else { return Ok(None) };
+    let mut session = engine.statement().await?;
+    let there: bool =
+        session.value(engine.query("SELECT to_regclass($1) IS NOT NULL").bind(table.clone())).await?;
+    session.commit().await?;
+    Ok(there.then_some(table))
 }
 
-/// Makes the indexes of the application's table that are not there yet.
-async fn make_indexes(engine: &Engine) -> Result<(), Error> {
+/// Makes the indexes that are not there yet, and drops those that are not needed any more.
+async fn build_indexes(engine: &Engine, step: &'static Step, table: &str) -> Result<(), Error> {
     let mut session = Session::bare(engine, MIGRATION_MAX).await?;
-    for (name, definition) in INDEXES {
-        let mut look = engine.statement().await?;
-        let complete: Option<(bool,)> = look.first(engine.query(INDEX).bind(name)).await?;
-        look.commit().await?;
-        match complete {
-            Some((true,)) => continue,
-            // What a start that died has left: only we can be building it, and we are not.
-            Some((false,)) => {
-                session.control(AssertSqlSafe(format!("DROP INDEX CONCURRENTLY {name}"))).await?;
+    for statement in migration::indexes(step.postgres).unwrap_or_default() {
+        let statement = engine.schema().apply(statement);
+        let Some((begin, rest)) = statement.split_once(" INDEX ") else { continue };
+        let (clause, name) = index_named(rest);
+        if begin != "DROP" {
+            let mut look = engine.statement().await?;
+            let index = engine.query(INDEX).bind(table.to_owned()).bind(name.to_owned());
+            let complete: Option<(bool, String)> = look.first(index).await?;
+            look.commit().await?;
+            match complete {
+                Some((true, _)) => continue,
+                // What a start that died has left: only we can be building it, and we are not.
+                Some((false, torn)) => {
+                    session.control(AssertSqlSafe(format!("DROP INDEX CONCURRENTLY {torn}"))).await?;
+                }
+                None => {}
             }
-            None => {}
         }
-        let create = format!("CREATE INDEX CONCURRENTLY {name} ON sync_outbox {definition}");
-        session.control(AssertSqlSafe(create)).await?;
+        session
+            .control(AssertSqlSafe(format!("{begin} INDEX CONCURRENTLY {clause}{}", &rest[clause.len()..])))
+            .await?;
     }
     session.finish_bare().await
 }
 
-/// What was applied, read without a lock and without the right to create anything.
-async fn applied(engine: &Engine) -> Result<Vec<i64>, Error> {
-    let mut session = engine.transaction().await?;
-    let encoding: String = session.value(engine.query("SHOW server_encoding")).await?;
-    if encoding != "UTF8" {
-        let reason = format!("the database's encoding is {encoding}; it must be UTF8");
-        return Err(Error::Denied { store: engine.name().to_owned(), reason });
+/// `IF [NOT] EXISTS `, where it stands, and the name after it.
+fn index_named(rest: &str) -> (&str, &str) {
+    let clause =
+        ["IF NOT EXISTS ", "IF EXISTS "].into_iter().find(|clause| rest.starts_with(clause)).unwrap_or("");
+    let name = rest[clause.len()..].split_whitespace().next().unwrap_or_default();
+    (&rest[..clause.len()], name)
+}
+
+/// Takes over what was counted together, from before each part had its own count.
+async fn count_by_part(engine: &Engine, session: &mut Session, former: &str) -> Result<(), Error> {
+    let copy = format!(
+        "INSERT INTO {ours}.migrations (part, version, name, applied_at) \
+         SELECT '{}', version, '{former}', applied_at FROM \"{former}\".syncline_migrations ON CONFLICT DO NOTHING; \
+         DROP TABLE \"{former}\".syncline_migrations",
+        migration::FORMER,
+        ours = engine.schema().quoted(),
+    );
+    session.control(AssertSqlSafe(copy)).await
+}
+
+/// Moves a part's tables into our schema; indexes and sequences of theirs go with them.
+async fn move_tables(
+    engine: &Engine,
+    session: &mut Session,
+    from: &str,
+    (part, former): (&Migrations, &Former),
+) -> Result<(), Error> {
+    let ours = engine.schema();
+    if from != ours.as_str() {
+        for pattern in former.tables {
+            let like = pattern.replace('_', "\\_").replace('*', "%");
+            let columns: Vec<String> = match pattern.ends_with('*') {
+                true => former.columns.iter().map(|column| (*column).to_owned()).collect(),
+                false => Vec::new(),
+            };
+            let matching = engine.query(MATCHING).bind(from.to_owned()).bind(like).bind(columns);
+            let tables: Vec<(String,)> = session.all(matching).await?;
+            for (table,) in tables.iter().filter(|(table,)| names::is_identifier(table)) {
+                let change = format!("ALTER TABLE \"{from}\".{table} SET SCHEMA {}", ours.quoted());
+                session.control(AssertSqlSafe(change)).await?;
+            }
+        }
+        for function in former.functions {
+            let change = format!("ALTER FUNCTION \"{from}\".{function}() SET SCHEMA {}", ours.quoted());
+            session.control(AssertSqlSafe(change)).await?;
+        }
     }
-    let there = engine.query("SELECT to_regclass('syncline_migrations') IS NOT NULL");
-    let applied: Vec<(i64,)> = match session.value(there).await? {
-        true => session.all(engine.query(migrate::READ_APPLIED)).await?,
-        false => Vec::new(),
-    };
-    session.commit().await?;
-    Ok(applied.into_iter().map(|(version,)| version).collect())
+    session.control(engine.sql(former.postgres)).await?;
+    for version in former.versions {
+        session.execute(engine.query(migration::FORGET_FORMER).bind(*version)).await?;
+    }
+    for version in former.done {
+        record(engine, session, part, *version, "taken over").await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migrate::Scope;
 
     #[test]
-    fn ss_01_taking_a_table_over_makes_all_that_the_steps_make() {
-        let steps = migrate::missing("s", &[], Scope::Outbox).unwrap();
-        let step = steps.iter().find(|step| step.version == migrate::OUTBOX).unwrap().postgres;
-        let made = ours(step);
-        assert!(
-            made.contains("CREATE TABLE sync_outbox_sender") && !made.contains("ALTER TABLE sync_outbox")
-        );
-        let order = steps.iter().find(|step| step.version == migrate::OUTBOX_ORDER).unwrap().postgres;
-        let dead = steps.iter().find(|step| step.version == migrate::OUTBOX_DEAD).unwrap().postgres;
-        for (name, _) in INDEXES {
-            let made = [format!("INDEX {name}\n"), format!("INDEX {name} "), format!("EXISTS {name} ")];
-            assert!(made.iter().any(|made| step.contains(made) || dead.contains(made)), "{name}");
-        }
-        // Indexes that the later step makes anew are those of the later step.
-        let words = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
-        for (name, definition) in
-            INDEXES.iter().filter(|(name, _)| order.contains(&format!("CREATE INDEX {name}")))
-        {
-            let made = words(&format!("CREATE INDEX {name} ON sync_outbox {definition};"));
-            assert!(words(order).contains(&made), "{made}");
-        }
+    fn ss_34_an_index_is_known_by_its_name() {
+        assert_eq!(index_named("IF NOT EXISTS a_b ON t (c)"), ("IF NOT EXISTS ", "a_b"));
+        assert_eq!(index_named("IF EXISTS a_b"), ("IF EXISTS ", "a_b"));
+        assert_eq!(index_named("a_b ON t (c)"), ("", "a_b"));
     }
 }

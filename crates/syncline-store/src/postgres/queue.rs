@@ -19,17 +19,17 @@ use crate::queue::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
 
 /// The clock is read when the row is ours, so that it is not older than the change before.
 const OPEN: &str = concat!(
-    "WITH header AS MATERIALIZED (SELECT * FROM queues WHERE name = $1 FOR NO KEY UPDATE) SELECT ",
+    "WITH header AS MATERIALIZED (SELECT * FROM syncline.queues WHERE name = $1 FOR NO KEY UPDATE) SELECT ",
     header_columns!(),
     ", ",
     now_ms!(),
     " AS now_ms FROM header"
 );
 const PEEK: &str =
-    concat!("SELECT ", header_columns!(), ", ", now_ms!(), " AS now_ms FROM queues WHERE name = $1");
-const CREATE: &str = "INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
+    concat!("SELECT ", header_columns!(), ", ", now_ms!(), " AS now_ms FROM syncline.queues WHERE name = $1");
+const CREATE: &str = "INSERT INTO syncline.queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, \
      retrying, done, failed, dead, done_total, failed_total, changes) \
-     SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM queues) < $3 \
+     SELECT $1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 WHERE (SELECT count(*) FROM syncline.queues) < $3 \
      ON CONFLICT (name) DO NOTHING";
 
 // Queue statements pin their index: PostgreSQL plans from old statistics and would scan a queue it thinks is short. A
@@ -43,46 +43,46 @@ const TRIM: &str = trim!("(queue_id + 0)");
 const FIND: &str = concat!(
     "SELECT ",
     row_columns!("found."),
-    " FROM unnest($2::text[]) AS asked (key), LATERAL (SELECT * FROM queue_keys AS k \
+    " FROM unnest($2::text[]) AS asked (key), LATERAL (SELECT * FROM syncline.queue_keys AS k \
      WHERE k.queue_id = $1 AND k.key = asked.key OFFSET 0) AS found"
 );
 const AGED: &str = concat!(
     "SELECT ",
     row_columns!("found."),
-    " FROM unnest($1::bigint[]) AS asked (since), LATERAL (SELECT * FROM queue_keys AS k \
-     WHERE k.place = 0 AND k.since = asked.since OFFSET 0) AS found"
+    " FROM unnest($1::bigint[]) AS asked (arrival_no), LATERAL (SELECT * FROM syncline.queue_keys AS k \
+     WHERE k.place = 0 AND k.arrival_no = asked.arrival_no OFFSET 0) AS found"
 );
 
-const PUT: &str = "INSERT INTO queue_keys \
-     (queue_id, key, place, rank, since, attempts, priority, again, changed_at) \
-     SELECT $1, key, 0, rank, since, attempts, priority, again, $8 \
+const PUT: &str = "INSERT INTO syncline.queue_keys \
+     (queue_id, key, place, rank, arrival_no, attempts, priority, again, changed_at) \
+     SELECT $1, key, 0, rank, arrival_no, attempts, priority, again, $8 \
      FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], $7::boolean[]) \
-     AS new (key, rank, since, attempts, priority, again) \
-     ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, since = excluded.since, \
+     AS new (key, rank, arrival_no, attempts, priority, again) \
+     ON CONFLICT (queue_id, key) DO UPDATE SET place = 0, rank = excluded.rank, arrival_no = excluded.arrival_no, \
      attempts = excluded.attempts, priority = excluded.priority, again = excluded.again, \
      due = NULL, reason = NULL, result = NULL, changed_at = excluded.changed_at";
-const SUCCEED: &str = "UPDATE queue_keys SET place = 2, rank = done.rank, attempts = attempts + 1, result = done.result, \
-     changed_at = $4 FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS done (since, rank, result), \
-     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k \
-     WHERE k.place = 0 AND k.since = done.since AND NOT k.again OFFSET 0) AS found \
-     WHERE queue_keys.ctid = found.at RETURNING queue_keys.since, queue_keys.key";
-const REPLACE: &str = "UPDATE queue_keys SET place = gone.place, rank = gone.rank, since = gone.age, \
+const SUCCEED: &str = "UPDATE syncline.queue_keys SET place = 2, rank = done.rank, attempts = attempts + 1, result = done.result, \
+     changed_at = $4 FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS done (arrival_no, rank, result), \
+     LATERAL (SELECT k.ctid AS at FROM syncline.queue_keys AS k \
+     WHERE k.place = 0 AND k.arrival_no = done.arrival_no AND NOT k.again OFFSET 0) AS found \
+     WHERE syncline.queue_keys.ctid = found.at RETURNING syncline.queue_keys.arrival_no, syncline.queue_keys.key";
+const REPLACE: &str = "UPDATE syncline.queue_keys SET place = gone.place, rank = gone.rank, arrival_no = gone.age, \
      attempts = gone.attempts, priority = gone.priority, again = false, due = gone.due, reason = gone.reason, \
      result = gone.result, changed_at = $10 \
      FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[], \
      $7::bigint[], $8::text[], $9::text[]) \
-     AS gone (since, place, rank, age, attempts, priority, due, reason, result), \
-     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k WHERE k.place = 0 AND k.since = gone.since OFFSET 0) AS found \
-     WHERE queue_keys.ctid = found.at";
-const DELETE: &str = "DELETE FROM queue_keys USING unnest($2::text[]) AS asked (key), \
-     LATERAL (SELECT k.ctid AS at FROM queue_keys AS k WHERE k.queue_id = $1 AND k.key = asked.key OFFSET 0) AS found \
-     WHERE queue_keys.ctid = found.at";
+     AS gone (arrival_no, place, rank, age, attempts, priority, due, reason, result), \
+     LATERAL (SELECT k.ctid AS at FROM syncline.queue_keys AS k WHERE k.place = 0 AND k.arrival_no = gone.arrival_no OFFSET 0) AS found \
+     WHERE syncline.queue_keys.ctid = found.at";
+const DELETE: &str = "DELETE FROM syncline.queue_keys USING unnest($2::text[]) AS asked (key), \
+     LATERAL (SELECT k.ctid AS at FROM syncline.queue_keys AS k WHERE k.queue_id = $1 AND k.key = asked.key OFFSET 0) AS found \
+     WHERE syncline.queue_keys.ctid = found.at";
 /// The rank up to which results go, and how many of which kind those are.
 const OLDEST: &str = "SELECT max(rank), count(*) FILTER (WHERE place = 2), count(*) FILTER (WHERE place = 3) FROM (\
      SELECT place, rank FROM (\
-     (SELECT place, rank FROM queue_keys WHERE (queue_id + 0) = $1 AND place = 2 AND rank >= $2 ORDER BY rank LIMIT $3) \
+     (SELECT place, rank FROM syncline.queue_keys WHERE (queue_id + 0) = $1 AND place = 2 AND rank >= $2 ORDER BY rank LIMIT $3) \
      UNION ALL \
-     (SELECT place, rank FROM queue_keys WHERE (queue_id + 0) = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
+     (SELECT place, rank FROM syncline.queue_keys WHERE (queue_id + 0) = $1 AND place = 3 AND rank >= $2 ORDER BY rank LIMIT $3)\
      ) AS both_kinds ORDER BY rank LIMIT $3) AS oldest";
 
 /// A listing is cut where its results together would be too long; the first is always there.
@@ -95,7 +95,7 @@ macro_rules! list {
             $order,
             " ROWS UNBOUNDED PRECEDING) AS bytes, row_number() OVER (ORDER BY ",
             $order,
-            ") AS number FROM (SELECT * FROM queue_keys WHERE ",
+            ") AS number FROM (SELECT * FROM syncline.queue_keys WHERE ",
             $queue,
             " = $1 AND ",
             $which,
@@ -109,15 +109,15 @@ macro_rules! list {
 const LIST_RUNNING: &str = concat!(
     "SELECT ",
     entry_columns!(),
-    " FROM unnest($1::bigint[]) AS asked (age), LATERAL (SELECT * FROM queue_keys AS k \
-     WHERE k.place = 0 AND k.since = asked.age OFFSET 0) AS found"
+    " FROM unnest($1::bigint[]) AS asked (age), LATERAL (SELECT * FROM syncline.queue_keys AS k \
+     WHERE k.place = 0 AND k.arrival_no = asked.age OFFSET 0) AS found"
 );
 const LIST_WAITING: &str = list!("(queue_id + 0)", "place = 0 AND rank > $4", "rank");
 const LIST_RETRYING: &str =
     list!("(queue_id * 1)", "due IS NOT NULL AND (due, rank) > ($4, $5)", "due, rank");
 const LIST_ENDED: &str = list!("(queue_id + 0)", "place = $5 AND rank < $4", "rank DESC");
 
-const VERSIONS: &str = "SELECT name, changes FROM queues WHERE name = ANY($1)";
+const VERSIONS: &str = "SELECT name, changes FROM syncline.queues WHERE name = ANY($1)";
 
 /// The tables of queues on PostgreSQL.
 #[derive(Debug, Clone)]
@@ -192,7 +192,7 @@ impl Tables for PostgresQueues {
     async fn names(&self) -> Result<Vec<String>, Error> {
         let mut session = self.engine.statement().await?;
         let names: Vec<(String,)> =
-            session.all(self.engine.query("SELECT name FROM queues ORDER BY name")).await?;
+            session.all(self.engine.query("SELECT name FROM syncline.queues ORDER BY name")).await?;
         session.commit().await?;
         Ok(names.into_iter().map(|(name,)| name).collect())
     }
@@ -300,7 +300,7 @@ impl Table for Rows {
             .bind(self.id)
             .bind(column(rows, |row| row.key.clone()))
             .bind(column(rows, |row| row.rank))
-            .bind(column(rows, |row| row.since))
+            .bind(column(rows, |row| row.arrival_no))
             .bind(column(rows, Row::attempts_before))
             .bind(column(rows, |row| row.priority))
             .bind(column(rows, |row| row.again))
@@ -312,7 +312,7 @@ impl Table for Rows {
         let succeed = self
             .engine
             .query(SUCCEED)
-            .bind(column(successes, |success| success.since))
+            .bind(column(successes, |success| success.arrival_no))
             .bind(column(successes, |success| success.rank))
             .bind(column(successes, |success| success.result.clone()))
             .bind(self.now_ms);
@@ -323,10 +323,10 @@ impl Table for Rows {
         let replace = self
             .engine
             .query(REPLACE)
-            .bind(column(leavers, |leaver| leaver.since))
+            .bind(column(leavers, |leaver| leaver.arrival_no))
             .bind(column(leavers, |leaver| leaver.row.at.number()))
             .bind(column(leavers, |leaver| leaver.row.rank))
-            .bind(column(leavers, |leaver| leaver.row.since))
+            .bind(column(leavers, |leaver| leaver.row.arrival_no))
             .bind(column(leavers, |leaver| leaver.row.attempts))
             .bind(column(leavers, |leaver| leaver.row.priority))
             .bind(column(leavers, |leaver| leaver.due))

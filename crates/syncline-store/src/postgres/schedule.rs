@@ -31,13 +31,13 @@ const HISTORY_OF_JOB_AND_KIND: &str = sql::select_run!(
      ORDER BY (id * 1) DESC LIMIT $2"
 );
 const NTH_NEWEST: &str =
-    "SELECT id FROM schedule_runs WHERE (job || '') = $1 ORDER BY (id + 0) DESC LIMIT 1 OFFSET $2";
+    "SELECT id FROM syncline.schedule_runs WHERE (job || '') = $1 ORDER BY (id + 0) DESC LIMIT 1 OFFSET $2";
 /// As [`sql::TRIM`], but of the oldest rows no more are looked at than may be removed.
-const TRIM: &str = "DELETE FROM schedule_runs WHERE id IN (SELECT id FROM (SELECT id, started_at FROM schedule_runs \
+const TRIM: &str = "DELETE FROM syncline.schedule_runs WHERE id IN (SELECT id FROM (SELECT id, started_at FROM syncline.schedule_runs \
      WHERE (job || '') = $1 AND (id + 0) <= greatest($2, $3) AND state <> 'running' ORDER BY (id + 0) LIMIT $5) AS oldest \
      WHERE id <= $2 OR (id <= $3 AND started_at < $4))";
 const TOTALS_OF_JOB: &str = "SELECT decision, reason, count, failed, abandoned, cost_micro_usd \
-     FROM schedule_totals WHERE job = $1";
+     FROM syncline.schedule_totals WHERE job = $1";
 
 /// The schedule port on PostgreSQL.
 #[derive(Debug)]
@@ -205,7 +205,8 @@ impl PostgresSchedule {
     ) -> Result<Claim, Error> {
         let node = entry.intent.node;
         if lock::grant(&self.engine, session, (lock, lease(), node), lock_ttl_ms).await?.is_none() {
-            let holder = self.engine.query("SELECT holder FROM locks WHERE name = $1").bind(lock.to_owned());
+            let holder =
+                self.engine.query("SELECT holder FROM syncline.locks WHERE name = $1").bind(lock.to_owned());
             let holder: Option<(String,)> = session.first(holder).await?;
             // Between the two statements the key may have expired and been swept.
             let by = holder.map_or_else(|| "unknown".to_owned(), |(by,)| by);

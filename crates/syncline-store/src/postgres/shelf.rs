@@ -10,14 +10,13 @@ use super::{Engine, Session};
 use crate::Error;
 use crate::shelf::{BOOKS_MAX, Find, Found, SEARCHES_MAX, Search, Shelf, Shelved, sql};
 
-const LOCK_SEARCH: &str = "SELECT id FROM shelf_searches WHERE search = $1 FOR UPDATE";
+const LOCK_SEARCH: &str = "SELECT id FROM syncline.shelf_searches WHERE search = $1 FOR UPDATE";
 /// In the order of the index of these alone: in that of the books' ids, all found books before them might be read.
-const SEARCHING: &str =
-    "SELECT id, isbn FROM shelf_books WHERE book IS NULL AND (id + 0) > $1 ORDER BY (id + 0) LIMIT $2";
-const ADD_ALL: &str = "INSERT INTO shelf_books (isbn, added_at) \
+const SEARCHING: &str = "SELECT id, isbn FROM syncline.shelf_books WHERE book IS NULL AND (id + 0) > $1 ORDER BY (id + 0) LIMIT $2";
+const ADD_ALL: &str = "INSERT INTO syncline.shelf_books (isbn, added_at) \
      SELECT isbn, $2 FROM unnest($1) WITH ORDINALITY AS given (isbn, place) ORDER BY place \
      ON CONFLICT (isbn) DO NOTHING RETURNING isbn";
-const ADD_FINDS: &str = "INSERT INTO shelf_finds (search_id, position, isbn, book) \
+const ADD_FINDS: &str = "INSERT INTO syncline.shelf_finds (search_id, position, isbn, book) \
      SELECT $1, given.place - 1, given.isbn, given.book \
      FROM unnest($2, $3) WITH ORDINALITY AS given (isbn, book, place)";
 

@@ -22,34 +22,33 @@ use crate::state::{
     self, Asked, Batch, Listed, Moved, Page, Pushed, ROOM_STEP, SPACES_MAX, States, Voice, sql,
 };
 
-const LOCK: &str = "SELECT epoch, last, forgotten, floor, floor_number, entities, bytes FROM state_spaces \
+const LOCK: &str = "SELECT epoch, last, forgotten, floor, floor_number, entities, bytes FROM syncline.state_spaces \
      WHERE name = $1 FOR UPDATE";
 /// space, ids. From each id to its row: with a list, the server may read the whole space and look for its rows in the list.
 const KNOWN: &str = "SELECT found.id, found.stamp, found.live, found.value, found.number \
-     FROM (SELECT DISTINCT id FROM unnest($2::text[]) AS given (id)) AS asked, LATERAL (SELECT * FROM state_entities AS e \
+     FROM (SELECT DISTINCT id FROM unnest($2::text[]) AS given (id)) AS asked, LATERAL (SELECT * FROM syncline.state_entities AS e \
      WHERE e.space = $1 AND e.id = asked.id OFFSET 0) AS found";
 /// space, and a list for each column.
-const WRITE: &str = "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) \
+const WRITE: &str = "INSERT INTO syncline.state_entities (space, id, stamp, live, value, bytes, number) \
      SELECT $1, given.* FROM unnest($2::text[], $3::text[], $4::bool[], $5::text[], $6::bigint[], $7::bigint[]) AS given \
      ON CONFLICT (space, id) DO UPDATE SET stamp = excluded.stamp, live = excluded.live, value = excluded.value, \
      bytes = excluded.bytes, number = excluded.number";
 // Pages go by the numbers of a space, and by the one index that has them (migration 0014).
 /// space, after, last, limit: the numbers of a page and what their values weigh.
-const WEIGH: &str = "SELECT number, bytes FROM state_entities WHERE (space || '') = $1 AND number > $2 AND number <= $3 \
+const WEIGH: &str = "SELECT number, bytes FROM syncline.state_entities WHERE (space || '') = $1 AND number > $2 AND number <= $3 \
      ORDER BY number LIMIT $4";
 /// space, after, last of the page.
-const PAGE: &str = "SELECT id, stamp, live, value FROM state_entities WHERE (space || '') = $1 AND number > $2 \
+const PAGE: &str = "SELECT id, stamp, live, value FROM syncline.state_entities WHERE (space || '') = $1 AND number > $2 \
      AND number <= $3 ORDER BY number";
 /// stamp, limit: the oldest removals of all spaces.
 const REMOVED: &str =
-    "SELECT space, number FROM state_entities WHERE NOT live AND stamp < $1 ORDER BY stamp LIMIT $2";
+    "SELECT space, number FROM syncline.state_entities WHERE NOT live AND stamp < $1 ORDER BY stamp LIMIT $2";
 /// space, limit: the oldest removals of one.
-const OLDEST_REMOVED: &str =
-    "SELECT number FROM state_entities WHERE (space || '') = $1 AND NOT live ORDER BY number LIMIT $2";
+const OLDEST_REMOVED: &str = "SELECT number FROM syncline.state_entities WHERE (space || '') = $1 AND NOT live ORDER BY number LIMIT $2";
 /// space, numbers. A number that was given anew since is another change and stays.
-const FORGET_ALL: &str = "DELETE FROM state_entities WHERE (space || '') = $1 AND number = ANY($2) AND NOT live RETURNING number, bytes";
+const FORGET_ALL: &str = "DELETE FROM syncline.state_entities WHERE (space || '') = $1 AND number = ANY($2) AND NOT live RETURNING number, bytes";
 const TELL: &str = "SELECT pg_notify($1, $2)::text";
-const CHANNEL: &str = "syncline_state";
+const CHANNEL: &str = "state";
 /// How long the listener rests after its connection could not be made.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -144,7 +143,8 @@ impl States for PostgresStates {
             self.write(&mut session, name, written).await?;
             self.keep(&mut session, name, &header).await?;
             let notice = format!("{}{cursor} {name}", self.shared().teller);
-            session.all::<(Option<String>,)>(self.engine.query(TELL).bind(CHANNEL).bind(notice)).await?;
+            let tell = self.engine.query(TELL).bind(self.engine.schema().channel(CHANNEL)).bind(notice);
+            session.all::<(Option<String>,)>(tell).await?;
         }
         session.commit().await?;
         if cursor > from {
@@ -196,7 +196,8 @@ impl States for PostgresStates {
     fn listen(&self) -> broadcast::Receiver<Moved> {
         let shared = self.shared();
         if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
-            tokio::spawn(listen(self.engine.pool.clone(), Arc::downgrade(&self.engine.states)));
+            let (pool, channel) = (self.engine.pool.clone(), self.engine.schema().channel(CHANNEL));
+            tokio::spawn(listen(pool, channel, Arc::downgrade(&self.engine.states)));
         }
         shared.voice.listen()
     }
@@ -329,9 +330,9 @@ impl PostgresStates {
 }
 
 /// Passes on what other nodes announce, until the store is closed or gone.
-async fn listen(pool: PgPool, shared: Weak<Shared>) {
+async fn listen(pool: PgPool, channel: String, shared: Weak<Shared>) {
     while !pool.is_closed() && shared.strong_count() > 0 {
-        if let Err(error) = hear(&pool, &shared).await {
+        if let Err(error) = hear(&pool, &channel, &shared).await {
             tracing::debug!(%error, "news of other nodes is not heard");
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
@@ -339,8 +340,8 @@ async fn listen(pool: PgPool, shared: Weak<Shared>) {
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(pool: &PgPool, shared: &Weak<Shared>) -> sqlx::Result<()> {
-    let mut listener = Listener::open(pool, CHANNEL).await?;
+async fn hear(pool: &PgPool, channel: &str, shared: &Weak<Shared>) -> sqlx::Result<()> {
+    let mut listener = Listener::open(pool, channel).await?;
     while let Some(notice) = listener.next().await? {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let payload = notice.payload();

@@ -122,7 +122,9 @@ impl<'a> Plan<'a> {
         let Some(row) = found else { return Standing::Unknown };
         match row.at {
             At::Line if row.call.is_some() => Standing::Running,
-            At::Line if self.head.as_ref().is_some_and(|head| head.since == row.since) => Standing::Head,
+            At::Line if self.head.as_ref().is_some_and(|head| head.arrival_no == row.arrival_no) => {
+                Standing::Head
+            }
             At::Line => Standing::Waiting,
             At::Retrying => Standing::Retrying,
             At::Done | At::Failed => Standing::Settled,
@@ -133,7 +135,7 @@ impl<'a> Plan<'a> {
     /// To the tail, as if it were new.
     fn append(&mut self, key: &str, found: Option<Row>) -> Row {
         let mut row = self.line_up(key, found);
-        row.rank = row.since;
+        row.rank = row.arrival_no;
         row.start_over();
         row
     }

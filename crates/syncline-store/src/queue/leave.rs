@@ -49,7 +49,7 @@ pub(super) fn leave(
     outcome: Outcome<String>,
     reason: Option<String>,
 ) -> Leaver {
-    let (since, again) = (row.since, row.again);
+    let (arrival_no, again) = (row.arrival_no, row.again);
     header.count(&row, -1);
     if matches!(outcome, Outcome::Excused { .. }) {
         row.attempts = (row.attempts - 1).max(0);
@@ -92,7 +92,7 @@ pub(super) fn leave(
         (row.at, row.rank, row.call, row.again) = (at, header.take_tail(), None, false);
     }
     header.count(&row, 1);
-    Leaver { since, row, due, reason: kept.map(super::check::reason), result, settled }
+    Leaver { arrival_no, row, due, reason: kept.map(super::check::reason), result, settled }
 }
 
 /// Writes what became of rows, and lets the oldest results go where there are too many.

@@ -24,9 +24,9 @@ pub(super) async fn next<T: Table>(
         by_rank.truncate(count);
     }
     // Each of these is also the oldest when its turn comes, see `row`.
-    if by_rank.iter().all(|row| row.rank == row.since) {
+    if by_rank.iter().all(|row| row.rank == row.arrival_no) {
         if let Some(last) = by_rank.last() {
-            (header.front, header.oldest) = (last.rank + 1, last.since + 1);
+            (header.front, header.oldest) = (last.rank + 1, last.arrival_no + 1);
         }
         header.overtakes = 0;
         return Ok(by_rank);
@@ -40,7 +40,7 @@ pub(super) async fn next<T: Table>(
 /// Leaves out what runs; tells whether nothing did.
 fn all_wait(rows: &mut Vec<Row>, running: &HashSet<i64>) -> bool {
     let before = rows.len();
-    rows.retain(|row| !running.contains(&row.since));
+    rows.retain(|row| !running.contains(&row.arrival_no));
     rows.len() == before
 }
 
@@ -50,20 +50,21 @@ fn interleave(header: &mut Header, limits: &Limits, by_rank: Vec<Row>, by_age: V
     let (mut ranks, mut ages) = (by_rank.into_iter().peekable(), by_age.into_iter().peekable());
     let (mut taken, mut next) = (HashSet::with_capacity(count), Vec::with_capacity(count));
     while next.len() < count {
-        while ranks.next_if(|row| taken.contains(&row.since)).is_some() {}
-        while ages.next_if(|row| taken.contains(&row.since)).is_some() {}
+        while ranks.next_if(|row| taken.contains(&row.arrival_no)).is_some() {}
+        while ages.next_if(|row| taken.contains(&row.arrival_no)).is_some() {}
         let (Some(first), Some(oldest)) = (ranks.peek(), ages.peek()) else { break };
-        let row = if first.since == oldest.since || header.overtakes >= i64::from(limits.max_overtakes) {
-            header.overtakes = 0;
-            header.oldest = oldest.since + 1;
-            ages.next()
-        } else {
-            header.overtakes += 1;
-            header.front = first.rank + 1;
-            ranks.next()
-        };
+        let row =
+            if first.arrival_no == oldest.arrival_no || header.overtakes >= i64::from(limits.max_overtakes) {
+                header.overtakes = 0;
+                header.oldest = oldest.arrival_no + 1;
+                ages.next()
+            } else {
+                header.overtakes += 1;
+                header.front = first.rank + 1;
+                ranks.next()
+            };
         let row = row.expect("it was just looked at");
-        taken.insert(row.since);
+        taken.insert(row.arrival_no);
         next.push(row);
     }
     next
@@ -73,8 +74,8 @@ fn interleave(header: &mut Header, limits: &Limits, by_rank: Vec<Row>, by_age: V
 mod tests {
     use super::*;
 
-    fn row(rank: i64, since: i64) -> Row {
-        Row::new(format!("{rank}"), rank, since)
+    fn row(rank: i64, arrival_no: i64) -> Row {
+        Row::new(format!("{rank}"), rank, arrival_no)
     }
 
     #[test]
@@ -82,7 +83,7 @@ mod tests {
         let rows = || (0..4).map(|n| row(n - 4, 10 + n)).chain([row(1, 1), row(2, 2)]);
         let by_rank: Vec<Row> = rows().collect();
         let mut by_age: Vec<Row> = rows().collect();
-        by_age.sort_by_key(|row| row.since);
+        by_age.sort_by_key(|row| row.arrival_no);
         let limits = Limits { max_overtakes: 2, ..Limits::default() };
         let mut header = Header { front: -4, tail: 20, ..Header::empty() };
         let order = interleave(&mut header, &limits, by_rank, by_age);

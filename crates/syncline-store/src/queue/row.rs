@@ -67,7 +67,7 @@ pub(crate) struct Row {
     pub(crate) key: String,
     pub(crate) at: At,
     pub(crate) rank: i64,
-    pub(crate) since: i64,
+    pub(crate) arrival_no: i64,
     /// The call under way, once [`Calls::mark`] has looked.
     pub(crate) call: Option<i64>,
     /// Runs begun, the one under way included.
@@ -108,7 +108,7 @@ pub(crate) struct Calls(HashMap<i64, i64>);
 #[derive(Debug)]
 pub(crate) struct Success {
     /// The key's age, by which its row is found.
-    pub(crate) since: i64,
+    pub(crate) arrival_no: i64,
     /// Its order among the results.
     pub(crate) rank: i64,
     pub(crate) result: String,
@@ -118,7 +118,7 @@ pub(crate) struct Success {
 #[derive(Debug)]
 pub(crate) struct Leaver {
     /// Its age until now, by which the row is found.
-    pub(crate) since: i64,
+    pub(crate) arrival_no: i64,
     /// What it becomes.
     pub(crate) row: Row,
     pub(crate) due: Option<i64>,
@@ -220,13 +220,14 @@ impl Header {
 
 impl Row {
     /// A key that was not known.
-    pub(crate) fn new(key: String, rank: i64, since: i64) -> Self {
-        Self { key, at: At::Line, rank, since, call: None, attempts: 0, priority: false, again: false }
+    pub(crate) fn new(key: String, rank: i64, arrival_no: i64) -> Self {
+        Self { key, at: At::Line, rank, arrival_no, call: None, attempts: 0, priority: false, again: false }
     }
 
     /// Back to the line with a new age; what was asked for while it ran is what it waits for now.
-    pub(crate) fn wait(&mut self, rank: i64, since: i64) {
-        (self.at, self.rank, self.since, self.call, self.again) = (At::Line, rank, since, None, false);
+    pub(crate) fn wait(&mut self, rank: i64, arrival_no: i64) {
+        (self.at, self.rank, self.arrival_no, self.call, self.again) =
+            (At::Line, rank, arrival_no, None, false);
     }
 
     /// It runs: a call that is not among those that are marked any more.
@@ -286,7 +287,7 @@ impl Calls {
     /// Tells rows which of them run.
     pub(crate) fn mark<'r>(&self, rows: impl IntoIterator<Item = &'r mut Row>) {
         for row in rows.into_iter().filter(|row| row.at == At::Line) {
-            row.call = self.0.get(&row.since).copied();
+            row.call = self.0.get(&row.arrival_no).copied();
             row.attempts += i32::from(row.call.is_some());
         }
     }
@@ -353,7 +354,7 @@ macro_rules! row_columns {
             $of,
             "rank, ",
             $of,
-            "since, ",
+            "arrival_no, ",
             $of,
             "attempts, ",
             $of,
@@ -366,7 +367,7 @@ macro_rules! row_columns {
 /// The columns that [`Kept`] reads.
 macro_rules! entry_columns {
     () => {
-        "key, place, rank, since, attempts, priority, again, due, reason, result, changed_at"
+        "key, place, rank, arrival_no, attempts, priority, again, due, reason, result, changed_at"
     };
 }
 pub(crate) use {entry_columns, header_columns, row_columns};
@@ -421,7 +422,7 @@ where
             key: row.try_get(0)?,
             at: At::from_number(row.try_get(1)?)?,
             rank: row.try_get(2)?,
-            since: row.try_get(3)?,
+            arrival_no: row.try_get(3)?,
             call: None,
             attempts: row.try_get(4)?,
             priority: row.try_get(5)?,

@@ -5,20 +5,20 @@
 //! PostgreSQL each index has its own, see migration 0010.
 
 /// Stores a header.
-pub(crate) const SAVE: &str = "UPDATE queues SET pace = $2, tail = $3, front = $4, oldest = $5, trimmed = $6, next_due = $7, \
+pub(crate) const SAVE: &str = "UPDATE syncline.queues SET pace = $2, tail = $3, front = $4, oldest = $5, trimmed = $6, next_due = $7, \
      overtakes = $8, waiting = $9, running = $10, retrying = $11, done = $12, failed = $13, dead = $14, \
      done_total = $15, failed_total = $16, changes = $17 WHERE id = $1";
 /// What waits or runs, oldest first.
 pub(crate) const AGES: &str = concat!(
     "SELECT ",
     super::row::row_columns!(""),
-    " FROM queue_keys WHERE place = 0 AND since BETWEEN $1 AND $2 ORDER BY since LIMIT $3"
+    " FROM syncline.queue_keys WHERE place = 0 AND arrival_no BETWEEN $1 AND $2 ORDER BY arrival_no LIMIT $3"
 );
 /// All that is known of a key, and of the calls under way at that moment.
 pub(crate) const ENTRY: &str = concat!(
     "SELECT ",
     super::row::entry_columns!(),
-    ", (SELECT pace FROM queues WHERE name = $1) FROM queue_keys WHERE queue_id = (SELECT id FROM queues WHERE name = $1) AND key = $2"
+    ", (SELECT pace FROM syncline.queues WHERE name = $1) FROM syncline.queue_keys WHERE queue_id = (SELECT id FROM syncline.queues WHERE name = $1) AND key = $2"
 );
 
 /// What waits or runs, by rank.
@@ -27,7 +27,7 @@ macro_rules! line {
         concat!(
             "SELECT ",
             $crate::queue::row::row_columns!(""),
-            " FROM queue_keys WHERE ",
+            " FROM syncline.queue_keys WHERE ",
             $queue,
             " = $1 AND place = 0 AND rank >= $2 ORDER BY rank LIMIT $3"
         )
@@ -36,7 +36,11 @@ macro_rules! line {
 /// Forgets what was asked for while keys ran.
 macro_rules! forget_again {
     ($queue:literal) => {
-        concat!("UPDATE queue_keys SET again = false WHERE ", $queue, " = $1 AND place = 0 AND again")
+        concat!(
+            "UPDATE syncline.queue_keys SET again = false WHERE ",
+            $queue,
+            " = $1 AND place = 0 AND again"
+        )
     };
 }
 /// What comes back, soonest first.
@@ -45,7 +49,7 @@ macro_rules! retries {
         concat!(
             "SELECT ",
             $crate::queue::row::row_columns!(""),
-            ", due FROM queue_keys WHERE ",
+            ", due FROM syncline.queue_keys WHERE ",
             $queue,
             " = $1 AND due > 0 ORDER BY due, rank LIMIT $2"
         )
@@ -57,7 +61,7 @@ macro_rules! ended {
         concat!(
             "SELECT ",
             $crate::queue::row::row_columns!(""),
-            " FROM queue_keys WHERE ",
+            " FROM syncline.queue_keys WHERE ",
             $queue,
             " = $1 AND place = $3 ORDER BY rank LIMIT $2"
         )
@@ -67,7 +71,7 @@ macro_rules! ended {
 macro_rules! trim {
     ($queue:literal) => {
         concat!(
-            "DELETE FROM queue_keys WHERE ",
+            "DELETE FROM syncline.queue_keys WHERE ",
             $queue,
             " = $1 AND place IN (2, 3) AND rank BETWEEN $2 AND $3"
         )

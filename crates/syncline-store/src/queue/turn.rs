@@ -260,7 +260,7 @@ impl<'a, T: Table> Turn<'a, T> {
         let rows = order::next(self.table, &mut self.header, &self.limits, &running, permits.len()).await?;
         let mut runs = Vec::with_capacity(rows.len());
         for (row, permit) in rows.into_iter().zip(permits) {
-            self.ages.insert(permit.call, row.since);
+            self.ages.insert(permit.call, row.arrival_no);
             runs.push(Run {
                 key: row.key,
                 call: permit.call,
@@ -290,7 +290,7 @@ impl<'a, T: Table> Turn<'a, T> {
         }
         let ages: Vec<i64> = rest.iter().map(|(_, age, ..)| *age).collect();
         let rows = self.table.aged(&ages).await?;
-        let mut rows: HashMap<i64, Row> = rows.into_iter().map(|row| (row.since, row)).collect();
+        let mut rows: HashMap<i64, Row> = rows.into_iter().map(|row| (row.arrival_no, row)).collect();
         let (settings, now) = (*self.pacer.settings(), self.header.now());
         let mut leavers = Vec::with_capacity(rows.len());
         for (call, age, answer, health) in rest {
@@ -317,15 +317,15 @@ impl<'a, T: Table> Turn<'a, T> {
             return Ok((Vec::new(), ends));
         }
         let (mut calls, mut successes) = (HashMap::with_capacity(ends.len()), Vec::with_capacity(ends.len()));
-        for (call, since, answer, _) in ends {
+        for (call, arrival_no, answer, _) in ends {
             if let Answer::Done(result) = answer {
-                calls.insert(since, call);
-                successes.push(Success { since, rank: self.header.take_tail(), result });
+                calls.insert(arrival_no, call);
+                successes.push(Success { arrival_no, rank: self.header.take_tail(), result });
             }
         }
         let mut ended = Vec::with_capacity(successes.len());
-        for (since, key) in self.table.succeed(&successes).await? {
-            let call = calls.remove(&since).expect("only what was asked for is told");
+        for (arrival_no, key) in self.table.succeed(&successes).await? {
+            let call = calls.remove(&arrival_no).expect("only what was asked for is told");
             ended.push(Ended { call, key, settled: Settled::Done });
         }
         ended.sort_unstable_by_key(|ended| ended.call);
@@ -335,8 +335,8 @@ impl<'a, T: Table> Turn<'a, T> {
         self.header.done_total += kept;
         self.touched |= kept > 0;
         leave::trim(self.table, &mut self.header, &self.limits, ended.len()).await?;
-        let left = successes.into_iter().filter_map(|Success { since, result, .. }| {
-            calls.remove(&since).map(|call| (call, since, Answer::Done(result), Health::default()))
+        let left = successes.into_iter().filter_map(|Success { arrival_no, result, .. }| {
+            calls.remove(&arrival_no).map(|call| (call, arrival_no, Answer::Done(result), Health::default()))
         });
         Ok((ended, left.collect()))
     }

@@ -20,7 +20,7 @@ macro_rules! select_run {
     ($rest:literal) => {
         concat!(
             "SELECT id, job, bucket, node, reason, state, started_at, finished_at, attempts, detail, \
-             cost_micro_usd FROM schedule_runs ",
+             cost_micro_usd FROM syncline.schedule_runs ",
             $rest
         )
     };
@@ -48,29 +48,28 @@ macro_rules! running {
 pub(crate) use {by_bucket, by_id, running, select_run};
 
 /// job, bucket, node, reason, state, started_at, finished_at, cost. No row comes back when the bucket is taken.
-pub(crate) const INSERT: &str = "INSERT INTO schedule_runs \
+pub(crate) const INSERT: &str = "INSERT INTO syncline.schedule_runs \
      (job, bucket, node, reason, state, started_at, finished_at, cost_micro_usd) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (job, bucket) DO NOTHING RETURNING id";
 
 /// Turns the skip `$1` into a run: node, reason, started_at, cost.
-pub(crate) const UPGRADE: &str = "UPDATE schedule_runs SET node = $2, reason = $3, state = 'running', \
+pub(crate) const UPGRADE: &str = "UPDATE syncline.schedule_runs SET node = $2, reason = $3, state = 'running', \
      started_at = $4, finished_at = NULL, attempts = 0, detail = '', cost_micro_usd = $5 WHERE id = $1";
 
 /// Ends the run `$1`: reason, state, finished_at, attempts, detail, cost.
-pub(crate) const FINISH: &str = "UPDATE schedule_runs SET reason = $2, state = $3, finished_at = $4, \
+pub(crate) const FINISH: &str = "UPDATE syncline.schedule_runs SET reason = $2, state = $3, finished_at = $4, \
      attempts = $5, detail = $6, cost_micro_usd = $7 WHERE id = $1";
 
 /// Gives the run `$1` up at `$2`, if it still runs.
-pub(crate) const ABANDON: &str =
-    "UPDATE schedule_runs SET state = 'abandoned', finished_at = $2 WHERE id = $1 AND state = 'running'";
+pub(crate) const ABANDON: &str = "UPDATE syncline.schedule_runs SET state = 'abandoned', finished_at = $2 WHERE id = $1 AND state = 'running'";
 
 /// Adds to the totals: job, decision, reason, count, failed, abandoned, cost.
-pub(crate) const ADD: &str = "INSERT INTO schedule_totals \
+pub(crate) const ADD: &str = "INSERT INTO syncline.schedule_totals \
      (job, decision, reason, count, failed, abandoned, cost_micro_usd) VALUES ($1, $2, $3, $4, $5, $6, $7) \
-     ON CONFLICT (job, decision, reason) DO UPDATE SET count = schedule_totals.count + excluded.count, \
-     failed = schedule_totals.failed + excluded.failed, \
-     abandoned = schedule_totals.abandoned + excluded.abandoned, \
-     cost_micro_usd = schedule_totals.cost_micro_usd + excluded.cost_micro_usd";
+     ON CONFLICT (job, decision, reason) DO UPDATE SET count = syncline.schedule_totals.count + excluded.count, \
+     failed = syncline.schedule_totals.failed + excluded.failed, \
+     abandoned = syncline.schedule_totals.abandoned + excluded.abandoned, \
+     cost_micro_usd = syncline.schedule_totals.cost_micro_usd + excluded.cost_micro_usd";
 
 pub(crate) const BY_ID: &str = by_id!();
 pub(crate) const BY_BUCKET: &str = by_bucket!();
@@ -84,14 +83,14 @@ pub(crate) const HISTORY_OF_JOB: &str = select_run!(
 );
 
 pub(crate) const TOTALS: &str = "SELECT decision, reason, count, failed, abandoned, cost_micro_usd \
-     FROM schedule_totals WHERE $1 IS NULL OR job = $1";
+     FROM syncline.schedule_totals WHERE $1 IS NULL OR job = $1";
 
 /// The id of the job's row that has `$2` newer ones.
 pub(crate) const NTH_NEWEST: &str =
-    "SELECT id FROM schedule_runs WHERE job = $1 ORDER BY id DESC LIMIT 1 OFFSET $2";
+    "SELECT id FROM syncline.schedule_runs WHERE job = $1 ORDER BY id DESC LIMIT 1 OFFSET $2";
 
 /// Removes rows of `$1` that are at most `$2`, or at most `$3` and begun before `$4`; `$5` rows at most.
-pub(crate) const TRIM: &str = "DELETE FROM schedule_runs WHERE id IN (SELECT id FROM schedule_runs \
+pub(crate) const TRIM: &str = "DELETE FROM syncline.schedule_runs WHERE id IN (SELECT id FROM syncline.schedule_runs \
      WHERE job = $1 AND state <> 'running' AND (id <= $2 OR (id <= $3 AND started_at < $4)) \
      ORDER BY id LIMIT $5)";
 

@@ -13,7 +13,7 @@ use crate::Error;
 macro_rules! books {
     () => {
         "SELECT b.id, b.isbn, b.book, b.added_at, c.isbn IS NOT NULL AS cover_known, c.cover \
-         FROM shelf_books b LEFT JOIN shelf_covers c ON c.isbn = b.isbn "
+         FROM syncline.shelf_books b LEFT JOIN syncline.shelf_covers c ON c.isbn = b.isbn "
     };
 }
 
@@ -21,36 +21,37 @@ macro_rules! books {
 macro_rules! searches {
     () => {
         "SELECT s.id, s.search, s.created_at, s.asked_at, s.found_at, s.total, s.ending, \
-         (SELECT coalesce(max(f.position) + 1, 0) FROM shelf_finds f WHERE f.search_id = s.id) AS finds \
-         FROM shelf_searches s "
+         (SELECT coalesce(max(f.position) + 1, 0) FROM syncline.shelf_finds f WHERE f.search_id = s.id) AS finds \
+         FROM syncline.shelf_searches s "
     };
 }
 
 pub(crate) const ADD: &str =
-    "INSERT INTO shelf_books (isbn, added_at) VALUES ($1, $2) ON CONFLICT (isbn) DO NOTHING";
-pub(crate) const FOUND: &str = "UPDATE shelf_books SET book = $2 WHERE isbn = $1";
-pub(crate) const SET_COVER: &str = "INSERT INTO shelf_covers (isbn, cover, found_at) VALUES ($1, $2, $3) \
+    "INSERT INTO syncline.shelf_books (isbn, added_at) VALUES ($1, $2) ON CONFLICT (isbn) DO NOTHING";
+pub(crate) const FOUND: &str = "UPDATE syncline.shelf_books SET book = $2 WHERE isbn = $1";
+pub(crate) const SET_COVER: &str = "INSERT INTO syncline.shelf_covers (isbn, cover, found_at) VALUES ($1, $2, $3) \
      ON CONFLICT (isbn) DO UPDATE SET cover = excluded.cover, found_at = excluded.found_at";
-pub(crate) const REMOVE: &str = "DELETE FROM shelf_books WHERE isbn = $1";
+pub(crate) const REMOVE: &str = "DELETE FROM syncline.shelf_books WHERE isbn = $1";
 pub(crate) const BOOK: &str = concat!(books!(), "WHERE b.isbn = $1");
 pub(crate) const BOOKS: &str = concat!(books!(), "WHERE b.id < $1 ORDER BY b.id DESC LIMIT $2");
-pub(crate) const COUNT: &str = "SELECT count(*) FROM shelf_books";
+pub(crate) const COUNT: &str = "SELECT count(*) FROM syncline.shelf_books";
 pub(crate) const SEARCHING: &str =
-    "SELECT id, isbn FROM shelf_books WHERE book IS NULL AND id > $1 ORDER BY id LIMIT $2";
+    "SELECT id, isbn FROM syncline.shelf_books WHERE book IS NULL AND id > $1 ORDER BY id LIMIT $2";
 
-pub(crate) const SAVE_SEARCH: &str = "INSERT INTO shelf_searches (search, created_at, asked_at) \
+pub(crate) const SAVE_SEARCH: &str = "INSERT INTO syncline.shelf_searches (search, created_at, asked_at) \
      VALUES ($1, $2, $2) ON CONFLICT (search) DO UPDATE SET asked_at = excluded.asked_at";
-pub(crate) const CHANGE_SEARCH: &str = "UPDATE shelf_searches SET search = $2, asked_at = $3 WHERE id = $1";
+pub(crate) const CHANGE_SEARCH: &str =
+    "UPDATE syncline.shelf_searches SET search = $2, asked_at = $3 WHERE id = $1";
 pub(crate) const COLLECTED: &str =
-    "UPDATE shelf_searches SET found_at = $2, total = $3, ending = $4 WHERE id = $1";
-pub(crate) const FORGET_FINDS: &str = "DELETE FROM shelf_finds WHERE search_id = $1";
-pub(crate) const REMOVE_SEARCH: &str = "DELETE FROM shelf_searches WHERE id = $1";
-pub(crate) const SEARCH_COUNT: &str = "SELECT count(*) FROM shelf_searches";
+    "UPDATE syncline.shelf_searches SET found_at = $2, total = $3, ending = $4 WHERE id = $1";
+pub(crate) const FORGET_FINDS: &str = "DELETE FROM syncline.shelf_finds WHERE search_id = $1";
+pub(crate) const REMOVE_SEARCH: &str = "DELETE FROM syncline.shelf_searches WHERE id = $1";
+pub(crate) const SEARCH_COUNT: &str = "SELECT count(*) FROM syncline.shelf_searches";
 pub(crate) const SEARCHES: &str = concat!(searches!(), "ORDER BY s.id");
 pub(crate) const SEARCH: &str = concat!(searches!(), "WHERE s.id = $1");
 pub(crate) const SEARCH_BY_TEXT: &str = concat!(searches!(), "WHERE s.search = $1");
 pub(crate) const FINDS: &str = "SELECT f.position, f.isbn, f.book, c.isbn IS NOT NULL AS cover_known, c.cover \
-     FROM shelf_finds f LEFT JOIN shelf_covers c ON c.isbn = f.isbn \
+     FROM syncline.shelf_finds f LEFT JOIN syncline.shelf_covers c ON c.isbn = f.isbn \
      WHERE f.search_id = $1 AND f.position >= $2 ORDER BY f.position LIMIT $3";
 
 pub(crate) fn check_add(isbns: &[String]) -> Result<(), Error> {

@@ -10,35 +10,36 @@ use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 
-use super::Engine;
 use super::outbox::sql::{LAST, microseconds};
-use crate::Error;
+use super::{Engine, statement};
+
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
 use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Put, Recording};
 use crate::outbox::check;
+use crate::{Error, names};
 
-const OWN_SENDER: &str = "SELECT sender FROM sync_outbox_sender";
+const OWN_SENDER: &str = "SELECT sender FROM syncline.sync_outbox_sender";
 /// sender, pairs of number and digest, now. Gives the numbers that are new.
-const NUMBER: &str = "INSERT INTO inbox_entries (sender, entry, digest, received_at) \
+const NUMBER: &str = "INSERT INTO syncline.inbox_entries (sender, entry, digest, received_at) \
      SELECT $1, value ->> 0, value ->> 1, $3 FROM json_each($2) WHERE true \
      ON CONFLICT (sender, entry) DO NOTHING RETURNING entry";
-const DIGESTS: &str = "SELECT i.entry, i.digest FROM json_each($2) AS asked CROSS JOIN inbox_entries AS i \
+const DIGESTS: &str = "SELECT i.entry, i.digest FROM json_each($2) AS asked CROSS JOIN syncline.inbox_entries AS i \
      WHERE i.sender = $1 AND i.entry = asked.value";
 const ENQUEUE: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) \
      VALUES ($1, $2, $3, $4)";
-const FORGET: &str = "DELETE FROM inbox_entries WHERE (sender, entry) IN (SELECT sender, entry FROM inbox_entries \
-     INDEXED BY inbox_entries_received WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
+const FORGET: &str = "DELETE FROM syncline.inbox_entries WHERE (sender, entry) IN (SELECT sender, entry FROM syncline.inbox_entries \
+     INDEXED BY syncline.inbox_entries_received WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
 
-const PUT_RECORDING: &str = "INSERT INTO inbox_recordings \
+const PUT_RECORDING: &str = "INSERT INTO syncline.inbox_recordings \
      (call_log_id, recording_id, bytes, sha256, location, meta, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
      ON CONFLICT (call_log_id) DO UPDATE SET recording_id = excluded.recording_id, bytes = excluded.bytes, \
      sha256 = excluded.sha256, location = excluded.location, meta = excluded.meta, received_at = excluded.received_at";
 const RECORDING: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM inbox_recordings WHERE call_log_id = $1";
+     FROM syncline.inbox_recordings WHERE call_log_id = $1";
 const RECORDINGS: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM inbox_recordings WHERE $2 IS NULL OR (received_at, call_log_id) < \
-     (SELECT received_at, call_log_id FROM inbox_recordings WHERE call_log_id = $2) \
+     FROM syncline.inbox_recordings WHERE $2 IS NULL OR (received_at, call_log_id) < \
+     (SELECT received_at, call_log_id FROM syncline.inbox_recordings WHERE call_log_id = $2) \
      ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
 
 /// The inbox port on SQLite.
@@ -169,7 +170,7 @@ impl Inbox for SqliteInbox {
     async fn put_recording(&self, recording: &Recording) -> Result<(), Error> {
         row::check_recording(recording)?;
         let recording = recording.clone();
-        let put = sqlx::query(PUT_RECORDING)
+        let put = statement::query(PUT_RECORDING)
             .bind(recording.call_log_id)
             .bind(recording.recording_id)
             .bind(i64::try_from(recording.bytes).unwrap_or(i64::MAX))
@@ -182,7 +183,7 @@ impl Inbox for SqliteInbox {
     }
 
     async fn recording(&self, call_log_id: &str) -> Result<Option<Recording>, Error> {
-        let recording = sqlx::query_as(RECORDING).bind(call_log_id.to_owned());
+        let recording = statement::query_as(RECORDING).bind(call_log_id.to_owned());
         let row: Option<RecordingRow> =
             self.engine.read(|connection| Box::pin(recording.fetch_optional(connection))).await?;
         Ok(row.map(row::recording))
@@ -190,7 +191,7 @@ impl Inbox for SqliteInbox {
 
     async fn recordings(&self, after: Option<&str>, limit: usize) -> Result<Vec<Recording>, Error> {
         let recordings =
-            sqlx::query_as(RECORDINGS).bind(row::check_list(limit)?).bind(after.map(str::to_owned));
+            statement::query_as(RECORDINGS).bind(row::check_list(limit)?).bind(after.map(str::to_owned));
         let rows: Vec<RecordingRow> =
             self.engine.read(|connection| Box::pin(recordings.fetch_all(connection))).await?;
         Ok(rows.into_iter().map(row::recording).collect())
@@ -200,7 +201,7 @@ impl Inbox for SqliteInbox {
         let limit = check::count("entries", limit)?;
         let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2);
         let before_ms = self.engine.clock().wall_ms().saturating_sub(older_than_ms);
-        let forget = sqlx::query(FORGET).bind(before_ms).bind(limit);
+        let forget = statement::query(FORGET).bind(before_ms).bind(limit);
         let forgotten = self.engine.write(|connection| Box::pin(forget.execute(connection))).await?;
         Ok(forgotten.rows_affected())
     }
@@ -215,11 +216,11 @@ async fn apply(
 ) -> sqlx::Result<Vec<EntryResult>> {
     if let Some(numbers) = batch.numbers() {
         let pairs: Vec<_> = numbers.entries.iter().zip(&numbers.digests).collect();
-        let number = sqlx::query_scalar(NUMBER).bind(sender).bind(json(&pairs)).bind(wall_ms);
+        let number = statement::query_scalar(NUMBER).bind(sender).bind(json(&pairs)).bind(wall_ms);
         let new: HashSet<i64> = number.fetch_all(&mut *connection).await?.into_iter().collect();
         if new.len() < numbers.entries.len() {
             let old: Vec<i64> = numbers.entries.into_iter().filter(|entry| !new.contains(entry)).collect();
-            let digests = sqlx::query_as(DIGESTS).bind(sender).bind(json(&old));
+            let digests = statement::query_as(DIGESTS).bind(sender).bind(json(&old));
             batch.known_before(&digests.fetch_all(&mut *connection).await?);
         }
     }
@@ -262,15 +263,15 @@ async fn put(
     entry: &crate::outbox::NewEntry,
     wall_ms: i64,
 ) -> sqlx::Result<Entity> {
-    let sender: String = sqlx::query_scalar(OWN_SENDER).fetch_one(&mut *connection).await?;
+    let sender: String = statement::query_scalar(OWN_SENDER).fetch_one(&mut *connection).await?;
     let newest: Option<i64> =
         scalar(&table.newest).bind(entry.entity_id.clone()).fetch_one(&mut *connection).await?;
     // The outbox keeps milliseconds here.
     let newest_ms = newest.map_or(0, |us| us.div_euclid(1_000) + 1);
     let at = Moment::from_us(wall_ms.max(newest_ms).saturating_mul(1_000));
-    let enqueue = sqlx::query(ENQUEUE).bind(&entry.entity_type).bind(&entry.entity_id);
+    let enqueue = statement::query(ENQUEUE).bind(&entry.entity_type).bind(&entry.entity_id);
     enqueue.bind(&entry.payload).bind(at.to_string()).execute(&mut *connection).await?;
-    let number: i64 = sqlx::query_scalar(LAST).bind(1).fetch_one(&mut *connection).await?;
+    let number: i64 = statement::query_scalar(LAST).bind(1).fetch_one(&mut *connection).await?;
     let last: i64 = scalar(&table.last).fetch_one(&mut *connection).await?;
     let put = query(&table.put).bind(entry.entity_id.clone()).bind(entry.payload.clone()).bind(sender);
     let put = put.bind(number).bind(at.as_us()).bind(wall_ms * 1_000).bind(last + 1);
@@ -300,6 +301,7 @@ fn json<T: serde::Serialize + ?Sized>(rows: &T) -> String {
 impl Table {
     /// The only place where a name becomes part of a statement, and it is a checked one.
     fn of(kind: &EntityType) -> Self {
+        let named = |sql: String| -> Arc<str> { names::on_sqlite(&sql).into() };
         let columns = "id, payload, sender, changed_at, received_at, place";
         let created = microseconds!("o.created_at");
         // Our own last change of an entity, delivered or not: it is newer than what arrives if it was made later.
@@ -315,19 +317,18 @@ impl Table {
             format!("max({pending}, {processed})")
         };
         Self {
-            create: format!(
-                "CREATE TABLE IF NOT EXISTS entity_{kind} (id TEXT NOT NULL PRIMARY KEY, payload TEXT NOT NULL, \
+            create: named(format!(
+                "CREATE TABLE IF NOT EXISTS syncline.entity_{kind} (id TEXT NOT NULL PRIMARY KEY, payload TEXT NOT NULL, \
                  sender TEXT NOT NULL, entry INTEGER NOT NULL, changed_at INTEGER NOT NULL, \
                  received_at INTEGER NOT NULL, place INTEGER NOT NULL) STRICT; \
-                 CREATE INDEX IF NOT EXISTS entity_{kind}_place ON entity_{kind} (place)"
-            )
-            .into(),
-            last: format!("SELECT coalesce(max(place), 0) FROM entity_{kind}").into(),
+                 CREATE INDEX IF NOT EXISTS syncline.entity_{kind}_place ON syncline.entity_{kind} (place)"
+            )),
+            last: named(format!("SELECT coalesce(max(place), 0) FROM syncline.entity_{kind}")),
             // rows, sender, now.
-            write: format!(
-                "INSERT INTO entity_{kind} (id, payload, sender, entry, changed_at, received_at, place) \
+            write: named(format!(
+                "INSERT INTO syncline.entity_{kind} (id, payload, sender, entry, changed_at, received_at, place) \
                  SELECT n.value ->> 0, n.value ->> 1, $2, n.value ->> 2, n.value ->> 3, $3, n.value ->> 4 \
-                 FROM json_each($1) AS n, (SELECT sender FROM sync_outbox_sender) AS us WHERE $2 = us.sender \
+                 FROM json_each($1) AS n, (SELECT sender FROM syncline.sync_outbox_sender) AS us WHERE $2 = us.sender \
                  OR (n.value ->> 3, $2) > ({own}, us.sender) \
                  ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, sender = excluded.sender, \
                  entry = excluded.entry, changed_at = excluded.changed_at, received_at = excluded.received_at, \
@@ -337,35 +338,34 @@ impl Table {
                  ELSE excluded.changed_at > changed_at \
                  OR (excluded.changed_at = changed_at AND excluded.payload <> payload) END RETURNING id",
                 own = own("(n.value ->> 0)")
-            )
-            .into(),
-            same: format!(
-                "SELECT t.id FROM json_each($1) AS n CROSS JOIN entity_{kind} AS t WHERE t.id = n.value ->> 0 \
+            )),
+            same: named(format!(
+                "SELECT t.id FROM json_each($1) AS n CROSS JOIN syncline.entity_{kind} AS t WHERE t.id = n.value ->> 0 \
                  AND t.changed_at = n.value ->> 1 AND t.sender = $2"
-            )
-            .into(),
-            newest: format!(
-                "SELECT max(coalesce((SELECT changed_at FROM entity_{kind} WHERE id = $1), -1), {})",
+            )),
+            newest: named(format!(
+                "SELECT max(coalesce((SELECT changed_at FROM syncline.entity_{kind} WHERE id = $1), -1), {})",
                 own("$1")
-            )
-            .into(),
-            seen: format!("SELECT changed_at FROM entity_{kind} WHERE id = $1 AND payload <> 'null'").into(),
+            )),
+            seen: named(format!(
+                "SELECT changed_at FROM syncline.entity_{kind} WHERE id = $1 AND payload <> 'null'"
+            )),
             // id, payload, our name, number, changed, received, place.
-            put: format!(
-                "INSERT INTO entity_{kind} (id, payload, sender, entry, changed_at, received_at, place) \
+            put: named(format!(
+                "INSERT INTO syncline.entity_{kind} (id, payload, sender, entry, changed_at, received_at, place) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, \
                  sender = excluded.sender, entry = excluded.entry, changed_at = excluded.changed_at, \
                  received_at = excluded.received_at, place = excluded.place RETURNING {columns}"
-            )
-            .into(),
-            entity: format!("SELECT {columns} FROM entity_{kind} WHERE id = $1 AND payload <> 'null'").into(),
-            list: format!(
+            )),
+            entity: named(format!(
+                "SELECT {columns} FROM syncline.entity_{kind} WHERE id = $1 AND payload <> 'null'"
+            )),
+            list: named(format!(
                 "SELECT {columns} FROM (SELECT *, sum(octet_length(payload)) OVER (ORDER BY place DESC) AS bytes, \
-                 row_number() OVER (ORDER BY place DESC) AS number FROM (SELECT * FROM entity_{kind} \
+                 row_number() OVER (ORDER BY place DESC) AS number FROM (SELECT * FROM syncline.entity_{kind} \
                  WHERE place < $1 AND payload <> 'null' ORDER BY place DESC LIMIT $2)) \
                  WHERE bytes <= $3 OR number = 1 ORDER BY place DESC"
-            )
-            .into(),
+            )),
         }
     }
 }

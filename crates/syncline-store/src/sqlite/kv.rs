@@ -7,25 +7,25 @@ use futures::TryStreamExt as _;
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::kv::Key;
 
-use super::Engine;
+use super::{Engine, statement};
 use crate::Error;
 use crate::kv::{self, Asked, Entry, GARBAGE_TOLERATED, Kv, LIST_BYTES_MAX, ListRow, Page, Range, Sweeper};
 
-const PUT: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $3) \
+const PUT: &str = "INSERT INTO syncline.kv (key, value, expires_at) VALUES ($1, $2, $3) \
      ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
-const PUT_NEW: &str = "INSERT INTO kv (key, value, expires_at) VALUES ($1, $2, $3) \
+const PUT_NEW: &str = "INSERT INTO syncline.kv (key, value, expires_at) VALUES ($1, $2, $3) \
      ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
-     WHERE kv.expires_at <= $4";
-const GET: &str = "SELECT key, value, expires_at - $2 FROM kv \
+     WHERE syncline.kv.expires_at <= $4";
+const GET: &str = "SELECT key, value, expires_at - $2 FROM syncline.kv \
      WHERE key = $1 AND (expires_at IS NULL OR expires_at > $2)";
-const DELETE: &str = "DELETE FROM kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > $2";
+const DELETE: &str = "DELETE FROM syncline.kv WHERE key = $1 RETURNING expires_at IS NULL OR expires_at > $2";
 /// from, to, limit, now, whether values are wanted.
-const LIST: &str = "SELECT key, CASE WHEN $5 THEN value ELSE '' END, expires_at - $4 FROM kv \
+const LIST: &str = "SELECT key, CASE WHEN $5 THEN value ELSE '' END, expires_at - $4 FROM syncline.kv \
      WHERE key >= $1 AND key < $2 AND (expires_at IS NULL OR expires_at > $4) ORDER BY key LIMIT $3";
 /// now, limit: how many are expired, as far as that is worth knowing.
-const GARBAGE: &str = "SELECT count(*) FROM (SELECT 1 FROM kv WHERE expires_at <= $1 LIMIT $2)";
-const SWEEP: &str = "DELETE FROM kv WHERE rowid IN \
-     (SELECT rowid FROM kv WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
+const GARBAGE: &str = "SELECT count(*) FROM (SELECT 1 FROM syncline.kv WHERE expires_at <= $1 LIMIT $2)";
+const SWEEP: &str = "DELETE FROM syncline.kv WHERE rowid IN \
+     (SELECT rowid FROM syncline.kv WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2)";
 
 /// The kv port on SQLite.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ async fn put_new(
     ttl_ms: Option<i64>,
     now_ms: i64,
 ) -> sqlx::Result<bool> {
-    let done = sqlx::query(PUT_NEW)
+    let done = statement::query(PUT_NEW)
         .bind(key)
         .bind(value)
         .bind(ttl_ms.map(|ttl_ms| now_ms + ttl_ms))
@@ -65,9 +65,9 @@ async fn read_page(
     now_ms: i64,
     values: bool,
 ) -> sqlx::Result<(Vec<ListRow>, i64)> {
-    let garbage = sqlx::query_scalar(GARBAGE).bind(now_ms).bind(GARBAGE_TOLERATED + 1);
+    let garbage = statement::query_scalar(GARBAGE).bind(now_ms).bind(GARBAGE_TOLERATED + 1);
     let garbage = garbage.fetch_one(&mut *connection).await?;
-    let list = sqlx::query_as::<_, ListRow>(LIST).bind(range.from).bind(range.to).bind(range.limit);
+    let list = statement::query_as::<ListRow>(LIST).bind(range.from).bind(range.to).bind(range.limit);
     let mut reading = list.bind(now_ms).bind(values).fetch(connection);
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while bytes < LIST_BYTES_MAX
@@ -83,7 +83,7 @@ async fn read_page(
 impl Kv for SqliteKv {
     async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error> {
         let ttl_ms = kv::check_put(value, ttl)?;
-        let put = sqlx::query(PUT).bind(key.as_str().to_owned()).bind(value.to_owned());
+        let put = statement::query(PUT).bind(key.as_str().to_owned()).bind(value.to_owned());
         let clock = self.engine.clock().clone();
         let done = self.engine.write(move |connection| {
             // Read when its turn has come: a wait in the queue must not eat into the time to live.
@@ -105,13 +105,13 @@ impl Kv for SqliteKv {
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
-        let get = sqlx::query_as(GET).bind(key.as_str().to_owned()).bind(self.engine.clock().now_ms());
+        let get = statement::query_as(GET).bind(key.as_str().to_owned()).bind(self.engine.clock().now_ms());
         let row = self.engine.read(|connection| Box::pin(get.fetch_optional(connection))).await?;
         row.map(|(key, value, ttl_left_ms)| kv::entry(key, value, ttl_left_ms)).transpose()
     }
 
     async fn delete(&self, key: &Key) -> Result<bool, Error> {
-        let delete = sqlx::query_scalar(DELETE).bind(key.as_str().to_owned());
+        let delete = statement::query_scalar(DELETE).bind(key.as_str().to_owned());
         let clock = self.engine.clock().clone();
         let lived = self
             .engine
@@ -133,7 +133,7 @@ impl Kv for SqliteKv {
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
-        let sweep = sqlx::query(SWEEP).bind(self.engine.clock().now_ms()).bind(kv::check_sweep(limit)?);
+        let sweep = statement::query(SWEEP).bind(self.engine.clock().now_ms()).bind(kv::check_sweep(limit)?);
         let swept = self.engine.write(|connection| Box::pin(sweep.execute(connection)));
         Ok(swept.await?.rows_affected())
     }
@@ -225,7 +225,8 @@ mod tests {
         let plan = |statement: &'static str| {
             let engine = kv.engine.clone();
             async move {
-                let sql = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+                let sql =
+                    sqlx::AssertSqlSafe(crate::names::on_sqlite(&format!("EXPLAIN QUERY PLAN {statement}")));
                 let plan = sqlx::query_as(sql);
                 let rows: Vec<(i64, i64, i64, String)> =
                     engine.read(|connection| Box::pin(plan.fetch_all(connection))).await.unwrap();
@@ -233,13 +234,22 @@ mod tests {
             }
         };
         let list = plan(LIST).await;
-        assert!(list.contains("SEARCH kv USING INDEX sqlite_autoindex_kv_1 (key>? AND key<?)"), "{list}");
+        assert!(
+            list.contains("SEARCH syncline_kv USING INDEX sqlite_autoindex_syncline_kv_1 (key>? AND key<?)"),
+            "{list}"
+        );
         let garbage = plan(GARBAGE).await;
-        assert!(garbage.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{garbage}");
+        assert!(
+            garbage.contains("SEARCH syncline_kv USING COVERING INDEX syncline_kv_expires_at (expires_at<?)"),
+            "{garbage}"
+        );
         let sweep = plan(SWEEP).await;
-        assert!(sweep.contains("SEARCH kv USING COVERING INDEX kv_expires_at (expires_at<?)"), "{sweep}");
+        assert!(
+            sweep.contains("SEARCH syncline_kv USING COVERING INDEX syncline_kv_expires_at (expires_at<?)"),
+            "{sweep}"
+        );
         for plan in [list, garbage, sweep] {
-            assert!(!plan.contains("SCAN kv") && !plan.contains("TEMP B-TREE"), "{plan}");
+            assert!(!plan.contains("SCAN syncline_kv") && !plan.contains("TEMP B-TREE"), "{plan}");
         }
     }
 }

@@ -25,14 +25,14 @@ use sqlx::sqlite::SqliteConnection;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 
 use self::ledger::Ledger;
-use super::Engine;
 use super::writer::Turn;
-use crate::Error;
+use super::{Engine, statement};
 use crate::clock::SteadyClock;
 use crate::lock::{
     self, Acquired, CLOCK_TOKEN_MAX, Ears, FORGET_AFTER, Holding, Locks, Request, Row, Watch, holding,
     token_of,
 };
+use crate::{Error, names};
 
 /// How often somebody who waits looks for a release by another process on the file.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -45,8 +45,8 @@ const TOKENS_PER_MS: i64 = 1_000;
 
 /// name, lease, holder, token, now, expires_at, ceiling. Gives the token, or no row where somebody else holds it or the
 /// ceiling is reached.
-const GRANT: &str = "INSERT INTO locks (name, lease_id, holder, token, granted_at, expires_at) \
-     SELECT ?1, ?2, ?3, max(?4, floor + 1), ?5, ?6 FROM lock_reserve WHERE max(?4, floor + 1) <= ?7 \
+const GRANT: &str = "INSERT INTO syncline.locks (name, lease_id, holder, token, granted_at, expires_at) \
+     SELECT ?1, ?2, ?3, max(?4, floor + 1), ?5, ?6 FROM syncline.lock_reserve WHERE max(?4, floor + 1) <= ?7 \
      ON CONFLICT (name) DO UPDATE SET \
      token = CASE WHEN lease_id = excluded.lease_id AND expires_at > ?5 THEN token \
          ELSE max(token + 1, excluded.token) END, \
@@ -54,29 +54,31 @@ const GRANT: &str = "INSERT INTO locks (name, lease_id, holder, token, granted_a
          ELSE excluded.granted_at END, \
      lease_id = excluded.lease_id, holder = excluded.holder, expires_at = excluded.expires_at \
      WHERE token < ?7 AND (expires_at <= ?5 OR lease_id = excluded.lease_id) RETURNING token";
-const RENEW: &str = "UPDATE locks SET expires_at = ?4 WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 \
+const RENEW: &str = "UPDATE syncline.locks SET expires_at = ?4 WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 \
      RETURNING token";
-const RELEASE: &str = "UPDATE locks SET lease_id = NULL, expires_at = ?3 \
+const RELEASE: &str = "UPDATE syncline.locks SET lease_id = NULL, expires_at = ?3 \
      WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 RETURNING token";
-const LEASE: &str = "SELECT lease_id FROM locks WHERE name = ?1";
+const LEASE: &str = "SELECT lease_id FROM syncline.locks WHERE name = ?1";
 /// The lock as it was before its lease is ended.
-const LOOK: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM locks \
+const LOOK: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM syncline.locks \
      WHERE name = ?1 AND expires_at > ?2";
-const HELD_BY_ANOTHER: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM locks \
+const HELD_BY_ANOTHER: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM syncline.locks \
      WHERE name = ?1 AND expires_at > ?2 AND lease_id IS NOT ?3";
-const END: &str = "UPDATE locks SET lease_id = NULL, expires_at = ?2 WHERE name = ?1 AND expires_at > ?2";
-const LIST: &str = "SELECT name, holder, token, ?3 - granted_at, expires_at - ?3 FROM locks \
+const END: &str =
+    "UPDATE syncline.locks SET lease_id = NULL, expires_at = ?2 WHERE name = ?1 AND expires_at > ?2";
+const LIST: &str = "SELECT name, holder, token, ?3 - granted_at, expires_at - ?3 FROM syncline.locks \
      WHERE name >= ?1 AND name < ?2 AND expires_at > ?3 ORDER BY name LIMIT ?4";
 /// The token of a lock that is free or is the asker's own: the ceiling stood in the way.
-const TOKEN: &str = "SELECT max(token_ceiling, coalesce((SELECT token FROM locks WHERE name = ?1), floor)) \
-     FROM lock_reserve";
-const RESERVE: &str = "UPDATE lock_reserve SET token_ceiling = max(token_ceiling, ?1), \
+const TOKEN: &str = "SELECT max(token_ceiling, coalesce((SELECT token FROM syncline.locks WHERE name = ?1), floor)) \
+     FROM syncline.lock_reserve";
+const RESERVE: &str = "UPDATE syncline.lock_reserve SET token_ceiling = max(token_ceiling, ?1), \
      lease_horizon = max(lease_horizon, ?2), reserved_at = ?3 RETURNING token_ceiling, lease_horizon";
-const FORGETTABLE: &str = "SELECT name FROM locks WHERE expires_at < ?1 LIMIT ?2";
+const FORGETTABLE: &str = "SELECT name FROM syncline.locks WHERE expires_at < ?1 LIMIT ?2";
 /// Where the tokens of names without a row may not go back below.
-const RAISE_FLOOR: &str = "UPDATE lock_reserve SET floor = max(floor, coalesce((SELECT max(token) FROM locks \
+const RAISE_FLOOR: &str = "UPDATE syncline.lock_reserve SET floor = max(floor, coalesce((SELECT max(token) FROM syncline.locks \
      WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2), 0))";
-const FORGET: &str = "DELETE FROM locks WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2";
+const FORGET: &str =
+    "DELETE FROM syncline.locks WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2";
 
 /// What all ports of one engine share.
 #[derive(Debug)]
@@ -136,17 +138,17 @@ impl Shared {
 
 /// What another boot means for what was granted before it: see the module's words on the loss of power.
 pub(super) async fn forget_before_boot(connection: &mut SqliteConnection, now_ms: i64) -> sqlx::Result<()> {
-    let reset = "UPDATE lock_reserve SET floor = max(floor, token_ceiling), \
+    let reset = "UPDATE syncline.lock_reserve SET floor = max(floor, token_ceiling), \
          quiet_until = $1 + max(lease_horizon - reserved_at, 0), \
          lease_horizon = $1 + max(lease_horizon - reserved_at, 0), reserved_at = $1";
-    sqlx::query(reset).bind(now_ms).execute(&mut *connection).await?;
-    sqlx::query("DELETE FROM locks").execute(connection).await?;
+    statement::query(reset).bind(now_ms).execute(&mut *connection).await?;
+    statement::query("DELETE FROM syncline.locks").execute(connection).await?;
     Ok(())
 }
 
 /// Until when nobody is granted anything.
 pub(super) async fn quiet_until_ms(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
-    sqlx::query_scalar("SELECT quiet_until FROM lock_reserve").fetch_one(connection).await
+    statement::query_scalar("SELECT quiet_until FROM syncline.lock_reserve").fetch_one(connection).await
 }
 
 /// Grants a lock inside a change that does more and is synced, so that no promise has to be made ahead.
@@ -157,27 +159,31 @@ pub(super) async fn grant_synced(
     clock: &SteadyClock,
 ) -> sqlx::Result<Result<(), String>> {
     let (now_ms, token) = (clock.now_ms(), clock_token(clock));
-    let grant = sqlx::query_scalar(GRANT).bind(name).bind(lease.text()).bind(holder).bind(token);
+    let grant = statement::query_scalar(GRANT).bind(name).bind(lease.text()).bind(holder).bind(token);
     let grant = grant.bind(now_ms).bind(now_ms + ttl_ms).bind(i64::MAX);
     let granted: Option<i64> = grant.fetch_optional(&mut *connection).await?;
     let Some(token) = granted else {
-        let by = sqlx::query_scalar("SELECT holder FROM locks WHERE name = $1").bind(name);
+        let by = statement::query_scalar("SELECT holder FROM syncline.locks WHERE name = $1").bind(name);
         return Ok(Err(by.fetch_one(connection).await?));
     };
-    let raise = "UPDATE lock_reserve SET token_ceiling = $1 WHERE token_ceiling < $1";
-    sqlx::query(raise).bind(token).execute(connection).await?;
+    let raise = "UPDATE syncline.lock_reserve SET token_ceiling = $1 WHERE token_ceiling < $1";
+    statement::query(raise).bind(token).execute(connection).await?;
     Ok(Ok(()))
 }
 
 /// The number that a statement answers with, if it changes or finds a row.
-fn number(connection: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<Option<i64>> {
-    connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()
+fn number(connection: &Connection, sql: &'static str, values: impl Params) -> rusqlite::Result<Option<i64>> {
+    connection.prepare_cached(names::sqlite(sql))?.query_row(values, |row| row.get(0)).optional()
 }
 
 /// The lock that a statement finds.
-fn found(connection: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<Option<Holding>> {
+fn found(
+    connection: &Connection,
+    sql: &'static str,
+    values: impl Params,
+) -> rusqlite::Result<Option<Holding>> {
     let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> { row.try_into() };
-    Ok(connection.prepare_cached(sql)?.query_row(values, row).optional()?.map(holding))
+    Ok(connection.prepare_cached(names::sqlite(sql))?.query_row(values, row).optional()?.map(holding))
 }
 
 /// The answer to somebody who showed a lease: the token where a row was changed.
@@ -189,7 +195,7 @@ fn answer(
     if let Some(token) = changed {
         return Ok(Ok(token_of(token)));
     }
-    let mut read = connection.prepare_cached(LEASE)?;
+    let mut read = connection.prepare_cached(names::sqlite(LEASE))?;
     let found: Option<Option<String>> = read.query_row([name], |row| row.get(0)).optional()?;
     Ok(Err(lock::refused(found, lease)))
 }
@@ -260,7 +266,7 @@ impl Locks for SqliteLocks {
         let ended = self.shared().ledger.write(move |connection| {
             let now_ms = clock.now_ms();
             let held = found(connection, LOOK, params![text, now_ms])?;
-            connection.prepare_cached(END)?.execute(params![text, now_ms])?;
+            connection.prepare_cached(names::sqlite(END))?.execute(params![text, now_ms])?;
             Ok(held)
         });
         let ended = ended.await?;
@@ -269,7 +275,8 @@ impl Locks for SqliteLocks {
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
-        let look = sqlx::query_as(LOOK).bind(name.as_str().to_owned()).bind(self.engine.clock().now_ms());
+        let look =
+            statement::query_as(LOOK).bind(name.as_str().to_owned()).bind(self.engine.clock().now_ms());
         let row: Option<Row> =
             self.engine.read(|connection| Box::pin(look.fetch_optional(connection))).await?;
         Ok(row.map(holding))
@@ -277,7 +284,8 @@ impl Locks for SqliteLocks {
 
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error> {
         let (from, to, limit) = lock::check_list(prefix, after, limit)?;
-        let list = sqlx::query_as(LIST).bind(from).bind(to).bind(self.engine.clock().now_ms()).bind(limit);
+        let list =
+            statement::query_as(LIST).bind(from).bind(to).bind(self.engine.clock().now_ms()).bind(limit);
         let rows: Vec<Row> = self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
         Ok(rows.into_iter().map(holding).collect())
     }
@@ -291,15 +299,15 @@ impl Locks for SqliteLocks {
         let forget_after_ms = i64::try_from(FORGET_AFTER.as_millis()).expect("an hour fits");
         let before_ms = self.engine.clock().now_ms() - forget_after_ms;
         // Found beside the writer, because the search goes through all rows.
-        let found = sqlx::query_scalar(FORGETTABLE).bind(before_ms).bind(limit);
+        let found = statement::query_scalar(FORGETTABLE).bind(before_ms).bind(limit);
         let names: Vec<String> = self.engine.read(|connection| Box::pin(found.fetch_all(connection))).await?;
         if names.is_empty() {
             return Ok(0);
         }
         let names = serde_json::to_string(&names).expect("a list of strings");
         let forgotten = self.shared().ledger.write(move |connection| {
-            connection.prepare_cached(RAISE_FLOOR)?.execute(params![names, before_ms])?;
-            connection.prepare_cached(FORGET)?.execute(params![names, before_ms])
+            connection.prepare_cached(names::sqlite(RAISE_FLOOR))?.execute(params![names, before_ms])?;
+            connection.prepare_cached(names::sqlite(FORGET))?.execute(params![names, before_ms])
         });
         Ok(forgotten.await? as u64)
     }
@@ -345,7 +353,8 @@ impl SqliteLocks {
             return Ok(());
         }
         let ceiling = token.max(clock_token(self.engine.clock())) + RESERVED_AHEAD_MS * TOKENS_PER_MS;
-        let raise = sqlx::query_as(RESERVE).bind(ceiling).bind(expires_at + RESERVED_AHEAD_MS).bind(now_ms);
+        let raise =
+            statement::query_as(RESERVE).bind(ceiling).bind(expires_at + RESERVED_AHEAD_MS).bind(now_ms);
         let raised = self.engine.write(move |connection| Box::pin(raise.fetch_one(connection)));
         let (token_ceiling, lease_horizon_ms) = raised.await?;
         let mut known = self.shared().reserve.lock().unwrap_or_else(PoisonError::into_inner);

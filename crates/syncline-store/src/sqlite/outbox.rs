@@ -21,7 +21,7 @@ use syncline_core::outbox::{Moment, SenderId, Verdict};
 use tokio::sync::watch;
 
 use self::sql::*;
-use super::Engine;
+use super::{Engine, statement};
 use crate::Error;
 use crate::outbox::check::Sentence;
 use crate::outbox::row::{self, EntryRow, Found, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
@@ -47,7 +47,7 @@ impl SqliteOutbox {
 #[async_trait]
 impl Outbox for SqliteOutbox {
     async fn sender(&self) -> Result<SenderId, Error> {
-        let sender = sqlx::query_scalar(SENDER);
+        let sender = statement::query_scalar(SENDER);
         let sender: String = self.engine.read(|connection| Box::pin(sender.fetch_one(connection))).await?;
         SenderId::new(sender).map_err(|error| Error::invalid("sender", error.to_string()))
     }
@@ -63,7 +63,7 @@ impl Outbox for SqliteOutbox {
     }
 
     async fn fetch_pending(&self, limit: usize) -> Result<Vec<Entry>, Error> {
-        let pending = sqlx::query_as(PENDING).bind(check::count("entries", limit)?);
+        let pending = statement::query_as(PENDING).bind(check::count("entries", limit)?);
         let rows: Vec<EntryRow> =
             self.engine.read(|connection| Box::pin(pending.fetch_all(connection))).await?;
         Ok(rows.into_iter().filter_map(|row| row::entry(row).ok()).collect())
@@ -74,9 +74,9 @@ impl Outbox for SqliteOutbox {
         let ids = json(&ids);
         let marked = self.engine.write(move |connection| {
             Box::pin(async move {
-                let mark = sqlx::query(MARK).bind(&ids).bind(at.map(|at| at.to_string()));
+                let mark = statement::query(MARK).bind(&ids).bind(at.map(|at| at.to_string()));
                 let marked = mark.execute(&mut *connection).await?.rows_affected();
-                sqlx::query(FREE).bind(ids).execute(connection).await?;
+                statement::query(FREE).bind(ids).execute(connection).await?;
                 Ok(marked)
             })
         });
@@ -133,7 +133,7 @@ impl Outbox for SqliteOutbox {
     async fn renew(&self, claim: ClaimId, ids: &[i64], lease: Duration) -> Result<Vec<i64>, Error> {
         check::count("ids", ids.len())?;
         let until_ms = self.engine.clock().now_ms() + check::lease_ms(lease)?;
-        let renew = sqlx::query_scalar(RENEW).bind(claim.0).bind(json(&ids)).bind(until_ms);
+        let renew = statement::query_scalar(RENEW).bind(claim.0).bind(json(&ids)).bind(until_ms);
         self.engine.write_unsynced(|connection| Box::pin(renew.fetch_all(connection))).await
     }
 
@@ -185,14 +185,14 @@ impl Outbox for SqliteOutbox {
     }
 
     async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error> {
-        let receipt = sqlx::query_as(RECEIPT).bind(entry);
+        let receipt = statement::query_as(RECEIPT).bind(entry);
         let receipt: Option<row::ReceiptRow> =
             self.engine.read(|connection| Box::pin(receipt.fetch_optional(connection))).await?;
         Ok(receipt.map(row::receipt))
     }
 
     async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error> {
-        let receipt = sqlx::query_as(RECEIPT_OF).bind(recording_id.to_owned());
+        let receipt = statement::query_as(RECEIPT_OF).bind(recording_id.to_owned());
         let receipt: Option<row::ReceiptRow> =
             self.engine.read(|connection| Box::pin(receipt.fetch_optional(connection))).await?;
         Ok(receipt.map(row::receipt))
@@ -202,14 +202,14 @@ impl Outbox for SqliteOutbox {
 impl SqliteOutbox {
     /// When there may be more to claim.
     async fn next_look(&self, kind: Kind) -> Result<Option<Duration>, Error> {
-        let next = sqlx::query_scalar(NEXT_LOOK).bind(kind == Kind::File);
+        let next = statement::query_scalar(NEXT_LOOK).bind(kind == Kind::File);
         let next_ms: Option<i64> =
             self.engine.read(|connection| Box::pin(next.fetch_one(connection))).await?;
         Ok(next_ms.map(|at_ms| row::duration((at_ms - self.engine.clock().now_ms()).max(0) + 1)))
     }
 
     async fn free_orphans(&self) -> Result<u64, Error> {
-        let free = sqlx::query(FREE_ORPHANS);
+        let free = statement::query(FREE_ORPHANS);
         let freed = self.engine.write_unsynced(|connection| Box::pin(free.execute(connection))).await?;
         Ok(freed.rows_affected())
     }
@@ -229,7 +229,7 @@ fn look(
     kind: Kind,
     now_ms: i64,
 ) -> impl for<'c> FnOnce(&'c mut SqliteConnection) -> super::writer::Work<'c, bool> + Send + 'static {
-    let look = sqlx::query_scalar(LOOK).bind(kind == Kind::File).bind(now_ms);
+    let look = statement::query_scalar(LOOK).bind(kind == Kind::File).bind(now_ms);
     move |connection| Box::pin(look.fetch_one(connection))
 }
 
@@ -245,28 +245,33 @@ struct Taking {
 impl Taking {
     /// What was found. What is ours is taken, what has to wait is moved behind, and what cannot be read is buried.
     async fn take(self, connection: &mut SqliteConnection, now_ms: i64, wall_ms: i64) -> sqlx::Result<Found> {
-        sqlx::query(BRING_BACK).bind(now_ms).execute(&mut *connection).await?;
-        let line = sqlx::query_as(LINE).bind(self.kind == Kind::File).bind(self.limit).bind(now_ms);
+        statement::query(BRING_BACK).bind(now_ms).execute(&mut *connection).await?;
+        let line = statement::query_as(LINE).bind(self.kind == Kind::File).bind(self.limit).bind(now_ms);
         let rows: Vec<LineRow> = line.bind(CLAIM_BYTES_MAX as i64).fetch_all(&mut *connection).await?;
         let mut found = row::sort_out(rows, self.limit);
         let typeless: Vec<i64> =
-            sqlx::query_scalar(BURY_TYPELESS).bind(wall_ms).fetch_all(&mut *connection).await?;
+            statement::query_scalar(BURY_TYPELESS).bind(wall_ms).fetch_all(&mut *connection).await?;
         found.unreadable.extend(typeless.into_iter().map(|id| (id, "entity_type is NULL".to_owned())));
         if !found.ours.is_empty() {
             let ids: Vec<i64> = found.ours.iter().map(|entry| entry.id).collect();
-            let take = sqlx::query(TAKE).bind(json(&ids)).bind(self.claim.0).bind(now_ms + self.lease_ms);
+            let take =
+                statement::query(TAKE).bind(json(&ids)).bind(self.claim.0).bind(now_ms + self.lease_ms);
             take.bind(self.worker).execute(&mut *connection).await?;
         }
         if !found.blocked.is_empty() {
-            sqlx::query(DEFER).bind(json(&found.blocked)).execute(&mut *connection).await?;
+            statement::query(DEFER).bind(json(&found.blocked)).execute(&mut *connection).await?;
         }
         if found.numberless {
-            sqlx::query(BURY_NUMBERLESS).bind(wall_ms).execute(&mut *connection).await?;
+            statement::query(BURY_NUMBERLESS).bind(wall_ms).execute(&mut *connection).await?;
         }
         if !found.unreadable.is_empty() {
-            sqlx::query(BURY).bind(json(&found.unreadable)).bind(wall_ms).execute(&mut *connection).await?;
+            statement::query(BURY)
+                .bind(json(&found.unreadable))
+                .bind(wall_ms)
+                .execute(&mut *connection)
+                .await?;
             let ids: Vec<i64> = found.unreadable.iter().map(|(id, _)| *id).collect();
-            sqlx::query(FREE).bind(json(&ids)).execute(connection).await?;
+            statement::query(FREE).bind(json(&ids)).execute(connection).await?;
         }
         Ok(found)
     }
@@ -284,7 +289,7 @@ async fn settle(
         .iter()
         .map(|given| (given.id, given.verdict, given.after_ms.map(|after| now_ms + after), &given.reason))
         .collect();
-    let settle = sqlx::query_scalar(SETTLE).bind(claim.0).bind(json(&rows)).bind(wall_ms);
+    let settle = statement::query_scalar(SETTLE).bind(claim.0).bind(json(&rows)).bind(wall_ms);
     let settled: Vec<i64> = settle.fetch_all(&mut *connection).await?;
     let ended = check::ended(sentences, &settled);
     if ended.is_empty() {
@@ -292,8 +297,8 @@ async fn settle(
     }
     let done: std::collections::HashSet<i64> = ended.iter().copied().collect();
     let delivered = sentences.iter().filter(|given| given.verdict == 0 && done.contains(&given.id)).count();
-    sqlx::query(COUNT).bind(i64::try_from(delivered).unwrap_or(0)).execute(&mut *connection).await?;
-    let freed = sqlx::query(FREE).bind(json(&ended)).execute(connection).await?.rows_affected();
+    statement::query(COUNT).bind(i64::try_from(delivered).unwrap_or(0)).execute(&mut *connection).await?;
+    let freed = statement::query(FREE).bind(json(&ended)).execute(connection).await?.rows_affected();
     Ok((settled, freed > 0))
 }
 
@@ -305,8 +310,8 @@ pub(crate) async fn insert(
 ) -> sqlx::Result<Vec<i64>> {
     let rows: Vec<_> =
         entries.iter().map(|entry| (&entry.entity_type, &entry.entity_id, &entry.payload)).collect();
-    sqlx::query(INSERT).bind(json(&rows)).execute(&mut *connection).await?;
-    let last = sqlx::query_scalar(LAST).bind(i64::try_from(entries.len()).unwrap_or(0));
+    statement::query(INSERT).bind(json(&rows)).execute(&mut *connection).await?;
+    let last = statement::query_scalar(LAST).bind(i64::try_from(entries.len()).unwrap_or(0));
     let mut ids: Vec<i64> = last.fetch_all(connection).await?;
     ids.reverse();
     Ok(ids)

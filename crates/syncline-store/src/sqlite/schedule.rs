@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::schedule::Bucket;
 
-use super::{Engine, lock};
+use super::{Engine, lock, statement};
 use crate::Error;
 use crate::clock::SteadyClock;
 use crate::kv::check_ttl;
@@ -67,12 +67,12 @@ impl Schedule for SqliteSchedule {
     }
 
     async fn run(&self, run: RunId) -> Result<Option<Run>, Error> {
-        let run = sqlx::query_as(sql::BY_ID).bind(run.0);
+        let run = statement::query_as(sql::BY_ID).bind(run.0);
         self.engine.read(|connection| Box::pin(run.fetch_optional(connection))).await
     }
 
     async fn running(&self, job: Option<&str>) -> Result<Vec<Run>, Error> {
-        let running = sqlx::query_as(sql::RUNNING).bind(i64::MAX).bind(job.map(str::to_owned));
+        let running = statement::query_as(sql::RUNNING).bind(i64::MAX).bind(job.map(str::to_owned));
         let running = running.bind(HISTORY_MAX as i64);
         self.engine.read(|connection| Box::pin(running.fetch_all(connection))).await
     }
@@ -86,7 +86,7 @@ impl Schedule for SqliteSchedule {
         let limit = sql::check_history(limit)?;
         let statement = if filter.job.is_some() { sql::HISTORY_OF_JOB } else { sql::HISTORY };
         let before = before.map_or(i64::MAX, |run| run.0);
-        let mut history = sqlx::query_as(statement).bind(before).bind(filter.show.as_str()).bind(limit);
+        let mut history = statement::query_as(statement).bind(before).bind(filter.show.as_str()).bind(limit);
         if let Some(job) = filter.job {
             history = history.bind(job.to_owned());
         }
@@ -94,13 +94,13 @@ impl Schedule for SqliteSchedule {
     }
 
     async fn totals(&self, job: Option<&str>) -> Result<Totals, Error> {
-        let totals = sqlx::query_as(sql::TOTALS).bind(job.map(str::to_owned));
+        let totals = statement::query_as(sql::TOTALS).bind(job.map(str::to_owned));
         Ok(sql::sum(self.engine.read(|connection| Box::pin(totals.fetch_all(connection))).await?))
     }
 
     async fn abandon(&self, dead: Dead<'_>) -> Result<Vec<Run>, Error> {
         let now_ms = self.engine.clock().wall_ms();
-        let running = sqlx::query_as(sql::RUNNING).bind(sql::before(now_ms, dead.older_than));
+        let running = statement::query_as(sql::RUNNING).bind(sql::before(now_ms, dead.older_than));
         let running = running.bind(None::<String>).bind(STEP_MAX as i64);
         let mut doomed: Vec<Run> =
             self.engine.read(|connection| Box::pin(running.fetch_all(connection))).await?;
@@ -156,7 +156,7 @@ impl Entry {
         now_ms: i64,
     ) -> sqlx::Result<Option<RunId>> {
         let skipped = state == State::Skipped;
-        let id: Option<i64> = sqlx::query_scalar(sql::INSERT)
+        let id: Option<i64> = statement::query_scalar(sql::INSERT)
             .bind(&self.job)
             .bind(&self.bucket)
             .bind(&self.node)
@@ -182,7 +182,7 @@ impl Entry {
         skip: &Run,
         now_ms: i64,
     ) -> sqlx::Result<RunId> {
-        sqlx::query(sql::UPGRADE)
+        statement::query(sql::UPGRADE)
             .bind(skip.id.0)
             .bind(&self.node)
             .bind(self.reason)
@@ -197,7 +197,7 @@ impl Entry {
 
 async fn add(connection: &mut SqliteConnection, deltas: Deltas) -> sqlx::Result<()> {
     for ((job, decision, reason), delta) in deltas {
-        sqlx::query(sql::ADD)
+        statement::query(sql::ADD)
             .bind(job)
             .bind(decision)
             .bind(reason)
@@ -219,7 +219,7 @@ async fn claim(
     lock_ttl_ms: i64,
     clock: &SteadyClock,
 ) -> sqlx::Result<Claim> {
-    let found: Option<Run> = sqlx::query_as(sql::BY_BUCKET)
+    let found: Option<Run> = statement::query_as(sql::BY_BUCKET)
         .bind(&entry.job)
         .bind(&entry.bucket)
         .fetch_optional(&mut *connection)
@@ -249,9 +249,10 @@ async fn finish(
     cost: i64,
     now_ms: i64,
 ) -> sqlx::Result<Option<Run>> {
-    let run: Option<Run> = sqlx::query_as(sql::BY_ID).bind(id.0).fetch_optional(&mut *connection).await?;
+    let run: Option<Run> =
+        statement::query_as(sql::BY_ID).bind(id.0).fetch_optional(&mut *connection).await?;
     let Some(finish) = run.and_then(|run| sql::finish(&run, outcome, cost)) else { return Ok(None) };
-    sqlx::query(sql::FINISH)
+    statement::query(sql::FINISH)
         .bind(id.0)
         .bind(finish.reason)
         .bind(finish.state.as_str())
@@ -262,14 +263,15 @@ async fn finish(
         .execute(&mut *connection)
         .await?;
     add(connection, finish.deltas).await?;
-    sqlx::query_as(sql::BY_ID).bind(id.0).fetch_optional(connection).await
+    statement::query_as(sql::BY_ID).bind(id.0).fetch_optional(connection).await
 }
 
 async fn abandon(connection: &mut SqliteConnection, doomed: Vec<Run>, now_ms: i64) -> sqlx::Result<Vec<Run>> {
     let mut abandoned = Vec::new();
     for run in doomed {
         // It may have ended since it was read.
-        let done = sqlx::query(sql::ABANDON).bind(run.id.0).bind(now_ms).execute(&mut *connection).await?;
+        let done =
+            statement::query(sql::ABANDON).bind(run.id.0).bind(now_ms).execute(&mut *connection).await?;
         if done.rows_affected() > 0 {
             abandoned.push(sql::abandoned(run, now_ms));
         }
@@ -287,9 +289,9 @@ async fn trim(
 ) -> sqlx::Result<u64> {
     let mut ids = [0; 2];
     for (id, offset) in ids.iter_mut().zip(offsets) {
-        let nth = sqlx::query_scalar(sql::NTH_NEWEST).bind(job).bind(offset);
+        let nth = statement::query_scalar(sql::NTH_NEWEST).bind(job).bind(offset);
         *id = nth.fetch_optional(&mut *connection).await?.unwrap_or(0);
     }
-    let trim = sqlx::query(sql::TRIM).bind(job).bind(ids[0]).bind(ids[1]).bind(before).bind(limit);
+    let trim = statement::query(sql::TRIM).bind(job).bind(ids[0]).bind(ids[1]).bind(before).bind(limit);
     Ok(trim.execute(connection).await?.rows_affected())
 }

@@ -8,15 +8,16 @@ use syncline_core::state::{Change, Kept, Space, Stamp, Start};
 use syncline_core::time::Timestamp;
 use tokio::sync::broadcast;
 
-use super::Engine;
+use super::{Engine, statement};
 use crate::Error;
 use crate::state::ledger::{self, EntityRow, Header, Merged, Row, Written};
 use crate::state::{self, Asked, Batch, Listed, Moved, Page, Pushed, ROOM_STEP, SPACES_MAX, States, sql};
 
 /// space, id.
-const KNOWN: &str = "SELECT id, stamp, live, value, number FROM state_entities WHERE space = $1 AND id = $2";
+const KNOWN: &str =
+    "SELECT id, stamp, live, value, number FROM syncline.state_entities WHERE space = $1 AND id = $2";
 /// space, id, stamp, live, value, bytes, number.
-const WRITE: &str = "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) \
+const WRITE: &str = "INSERT INTO syncline.state_entities (space, id, stamp, live, value, bytes, number) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (space, id) DO UPDATE SET stamp = excluded.stamp, \
      live = excluded.live, value = excluded.value, bytes = excluded.bytes, number = excluded.number";
 
@@ -41,14 +42,14 @@ impl States for SqliteStates {
         let start = header.start(asked);
         let after = if let Start::After(after) = start { after } else { 0 };
         let from = i64::try_from(after).unwrap_or(i64::MAX);
-        let weigh = sqlx::query_as(sql::WEIGH).bind(space.as_str().to_owned()).bind(from);
+        let weigh = statement::query_as(sql::WEIGH).bind(space.as_str().to_owned()).bind(from);
         let weigh = weigh.bind(header.last).bind(ledger::WEIGHED_MAX);
         let weighed: Vec<(i64, i64)> =
             self.engine.read(|connection| Box::pin(weigh.fetch_all(connection))).await?;
         let (last, more) = ledger::cut(&weighed);
         let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
         if let Some(last) = last {
-            let page = sqlx::query_as(sql::PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
+            let page = statement::query_as(sql::PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
             let rows: Vec<EntityRow> =
                 self.engine.read(|connection| Box::pin(page.fetch_all(connection))).await?;
             for row in rows {
@@ -81,27 +82,27 @@ impl States for SqliteStates {
     }
 
     async fn number(&self, space: &Space) -> Result<u64, Error> {
-        let number = sqlx::query_scalar(sql::NUMBER).bind(space.as_str().to_owned());
+        let number = statement::query_scalar(sql::NUMBER).bind(space.as_str().to_owned());
         let number: Option<i64> =
             self.engine.read(|connection| Box::pin(number.fetch_optional(connection))).await?;
         Ok(number.unwrap_or(0).unsigned_abs())
     }
 
     async fn list(&self, after: &str, limit: usize) -> Result<Vec<Listed>, Error> {
-        let list = sqlx::query_as(sql::LIST).bind(after.to_owned()).bind(state::check_list(limit)?);
+        let list = statement::query_as(sql::LIST).bind(after.to_owned()).bind(state::check_list(limit)?);
         let rows: Vec<(String, i64, i64, i64)> =
             self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
         Ok(rows.into_iter().map(ledger::listed).collect())
     }
 
     async fn remove(&self, space: &Space) -> Result<bool, Error> {
-        let remove = sqlx::query(sql::REMOVE).bind(space.as_str().to_owned());
+        let remove = statement::query(sql::REMOVE).bind(space.as_str().to_owned());
         let removed = self.engine.write(|connection| Box::pin(remove.execute(connection))).await?;
         Ok(removed.rows_affected() > 0)
     }
 
     async fn forget(&self, limit: usize) -> Result<u64, Error> {
-        let unused = sqlx::query(sql::FORGET_UNUSED);
+        let unused = statement::query(sql::FORGET_UNUSED);
         self.engine.write(|connection| Box::pin(unused.execute(connection))).await?;
         let (mut left, horizon) = (state::check_forget(limit)?, ledger::horizon(self.now()));
         let mut forgotten = 0;
@@ -132,7 +133,7 @@ impl SqliteStates {
     }
 
     async fn header(&self, space: &Space) -> Result<Option<Header>, Error> {
-        let space = sqlx::query_as(sql::SPACE).bind(space.as_str().to_owned());
+        let space = statement::query_as(sql::SPACE).bind(space.as_str().to_owned());
         let row: Option<Row> =
             self.engine.read(|connection| Box::pin(space.fetch_optional(connection))).await?;
         Ok(row.map(Header::read))
@@ -147,7 +148,8 @@ async fn push(
     now: Timestamp,
 ) -> sqlx::Result<Outcome> {
     let asked = Asked { after: batch.after, epoch: Some(batch.epoch), paging: false };
-    let row: Option<Row> = sqlx::query_as(sql::SPACE).bind(&name).fetch_optional(&mut *connection).await?;
+    let row: Option<Row> =
+        statement::query_as(sql::SPACE).bind(&name).fetch_optional(&mut *connection).await?;
     let mut header = row.map_or_else(Header::none, Header::read);
     if !matches!(header.start(&asked), Start::After(_)) {
         return Ok(Outcome::Pushed(Pushed::Reload));
@@ -182,10 +184,10 @@ async fn push(
         return Ok(Outcome::TooManySpaces);
     }
     if reset {
-        sqlx::query(sql::RESET).bind(&name).bind(header.floor.text()).execute(&mut *connection).await?;
+        statement::query(sql::RESET).bind(&name).bind(header.floor.text()).execute(&mut *connection).await?;
     }
     for Written { id, stamp, live, value, bytes, number } in written {
-        let write = sqlx::query(WRITE).bind(&name).bind(id).bind(stamp).bind(live).bind(value);
+        let write = statement::query(WRITE).bind(&name).bind(id).bind(stamp).bind(live).bind(value);
         write.bind(bytes).bind(number).execute(&mut *connection).await?;
     }
     keep(connection, name, &header).await?;
@@ -200,7 +202,8 @@ async fn known_of(
 ) -> sqlx::Result<Result<HashMap<String, (Kept, i64)>, Error>> {
     let mut known = HashMap::new();
     for change in changes {
-        let row = sqlx::query_as(KNOWN).bind(name).bind(change.id()).fetch_optional(&mut *connection).await?;
+        let row =
+            statement::query_as(KNOWN).bind(name).bind(change.id()).fetch_optional(&mut *connection).await?;
         match row.map(ledger::numbered).transpose() {
             Ok(row) => known.extend(row),
             Err(damaged) => return Ok(Err(damaged)),
@@ -216,12 +219,12 @@ fn taken(header: &Header, from: i64, ahead: u64, lost: bool, now: Timestamp) -> 
 
 /// Gives a space its row and its epoch, unless there are too many.
 async fn open(connection: &mut SqliteConnection, name: &str, header: &mut Header) -> sqlx::Result<bool> {
-    let spaces: i64 = sqlx::query_scalar(sql::COUNT_SPACES).fetch_one(&mut *connection).await?;
+    let spaces: i64 = statement::query_scalar(sql::COUNT_SPACES).fetch_one(&mut *connection).await?;
     if spaces >= SPACES_MAX {
         return Ok(false);
     }
     header.epoch = ledger::fresh_epoch();
-    let open = sqlx::query(sql::OPEN).bind(name).bind(&header.epoch).bind(Stamp::ZERO.text());
+    let open = statement::query(sql::OPEN).bind(name).bind(&header.epoch).bind(Stamp::ZERO.text());
     open.execute(connection).await?;
     Ok(true)
 }
@@ -234,13 +237,13 @@ async fn make_room(
     batch: usize,
 ) -> sqlx::Result<()> {
     let wanted = i64::try_from(batch).unwrap_or(i64::MAX).max(ROOM_STEP);
-    let oldest = sqlx::query_scalar(sql::OLDEST_REMOVED).bind(name).bind(wanted);
+    let oldest = statement::query_scalar(sql::OLDEST_REMOVED).bind(name).bind(wanted);
     let oldest: Vec<i64> = oldest.fetch_all(&mut *connection).await?;
     if oldest.is_empty() { Ok(()) } else { forget_all(connection, name, header, &oldest).await }
 }
 
 async fn keep(connection: &mut SqliteConnection, name: String, header: &Header) -> sqlx::Result<()> {
-    let keep = sqlx::query(sql::KEEP_SPACE).bind(name).bind(header.last).bind(header.forgotten);
+    let keep = statement::query(sql::KEEP_SPACE).bind(name).bind(header.last).bind(header.forgotten);
     let keep = keep.bind(header.floor.text()).bind(header.floor_number);
     keep.bind(header.entities).bind(header.bytes).execute(connection).await?;
     Ok(())
@@ -251,17 +254,17 @@ async fn measure(
     space: &str,
     header: &Header,
 ) -> sqlx::Result<(i64, i64)> {
-    sqlx::query_as(sql::MEASURE).bind(space).bind(header.floor.text()).fetch_one(connection).await
+    statement::query_as(sql::MEASURE).bind(space).bind(header.floor.text()).fetch_one(connection).await
 }
 
 /// Forgets removals of one space; how many.
 async fn forget(connection: &mut SqliteConnection, horizon: String, limit: i64) -> sqlx::Result<i64> {
     let space: Option<String> =
-        sqlx::query_scalar(sql::FORGETFUL).bind(&horizon).fetch_optional(&mut *connection).await?;
+        statement::query_scalar(sql::FORGETFUL).bind(&horizon).fetch_optional(&mut *connection).await?;
     let Some(space) = space else { return Ok(0) };
-    let removed = sqlx::query_scalar(sql::REMOVED).bind(&space).bind(horizon).bind(limit);
+    let removed = statement::query_scalar(sql::REMOVED).bind(&space).bind(horizon).bind(limit);
     let removed: Vec<i64> = removed.fetch_all(&mut *connection).await?;
-    let row: Row = sqlx::query_as(sql::SPACE).bind(&space).fetch_one(&mut *connection).await?;
+    let row: Row = statement::query_as(sql::SPACE).bind(&space).fetch_one(&mut *connection).await?;
     forget_all(connection, &space, &mut Header::read(row), &removed).await?;
     Ok(i64::try_from(removed.len()).unwrap_or(i64::MAX))
 }
@@ -273,7 +276,7 @@ async fn forget_all(
     removed: &[i64],
 ) -> sqlx::Result<()> {
     for number in removed {
-        sqlx::query(sql::FORGET).bind(space).bind(number).execute(&mut *connection).await?;
+        statement::query(sql::FORGET).bind(space).bind(number).execute(&mut *connection).await?;
     }
     header.forgotten = removed.iter().copied().max().unwrap_or(0).max(header.forgotten);
     (header.entities, header.bytes) = measure(connection, space, header).await?;

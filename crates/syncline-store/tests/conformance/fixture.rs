@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row, SqliteConnection};
 use syncline_core::kv::Key;
 use syncline_core::schedule::Bucket;
 use syncline_core::time::Timestamp;
@@ -88,7 +88,7 @@ impl Fixture {
 
     /// Rows in a table, expired or not.
     pub(crate) async fn rows(&self, table: &'static str) -> i64 {
-        let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
+        let sql = AssertSqlSafe(self.named(&format!("SELECT count(*) FROM {table}")));
         match self.store.backend() {
             Backend::Sqlite => {
                 let mut connection = SqliteConnection::connect(&self.direct_url).await.unwrap();
@@ -98,6 +98,14 @@ impl Fixture {
                 let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
                 sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
             }
+        }
+    }
+
+    /// A statement with our tables where this engine has them.
+    pub(crate) fn named(&self, sql: &str) -> String {
+        match self.store.backend() {
+            Backend::Sqlite => sql.replace("syncline.", "syncline_"),
+            Backend::Postgres => sql.to_owned(),
         }
     }
 
@@ -112,7 +120,8 @@ impl Fixture {
     }
 
     /// Runs commands at an address that no store has been opened at yet.
-    pub(crate) async fn execute_at(&self, url: &str, sql: &'static str) {
+    pub(crate) async fn execute_at(&self, url: &str, sql: &str) {
+        let sql = AssertSqlSafe(self.named(sql));
         match self.store.backend() {
             Backend::Sqlite => {
                 let file = std::path::Path::new(url.strip_prefix("sqlite:").unwrap());
@@ -132,8 +141,30 @@ impl Fixture {
         }
     }
 
+    /// All tables and sequences at an address, each with its schema on PostgreSQL.
+    pub(crate) async fn tables_at(&self, url: &str) -> Vec<String> {
+        match self.store.backend() {
+            Backend::Sqlite => {
+                let mut connection = SqliteConnection::connect(url).await.unwrap();
+                let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY 1";
+                sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap()
+            }
+            Backend::Postgres => {
+                let options: PgConnectOptions = url.parse().unwrap();
+                let mut connection =
+                    PgConnection::connect_with(&options.extra_float_digits(None)).await.unwrap();
+                let tables = "SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n \
+                     ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname !~ '^pg_|^information' ORDER BY 1";
+                // In the simple protocol, which needs no prepared statement: the address may be a pooler's.
+                let rows = connection.fetch_all(sqlx::raw_sql(tables)).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        }
+    }
+
     /// Runs a command behind the store's back.
     pub(crate) async fn execute(&self, sql: &'static str) {
+        let sql = AssertSqlSafe(self.named(sql));
         match self.store.backend() {
             Backend::Sqlite => {
                 let mut connection = SqliteConnection::connect(&self.direct_url).await.unwrap();

@@ -240,9 +240,10 @@ pub(crate) async fn ss_27_what_breaks_a_bound_of_the_inbox_is_refused_and_nothin
     assert!(results.iter().all(|result| !result.is_taken()), "{results:?}");
     assert!(inbox.apply(Some(&sender("a")), &[arrival(0, "a", "1", 1)]).await.is_err(), "without its number");
     assert!(inbox.apply(None, &vec![arrival(0, "a", "1", 1); BATCH_MAX + 1]).await.is_err());
-    assert_eq!(fixture.rows("entity_routing_rule").await, 0);
-    assert_eq!(fixture.rows("inbox_entries").await, 0, "what was refused may come again, corrected");
-    let injection = Arrival { entity_type: "x; DROP TABLE kv".to_owned(), ..arrival(5, "a", "1", 1) };
+    assert_eq!(fixture.rows("syncline.entity_routing_rule").await, 0);
+    assert_eq!(fixture.rows("syncline.inbox_entries").await, 0, "what was refused may come again, corrected");
+    let injection =
+        Arrival { entity_type: "x; DROP TABLE syncline.kv".to_owned(), ..arrival(5, "a", "1", 1) };
     assert!(!inbox.apply(Some(&sender("a")), &[injection]).await.unwrap()[0].is_taken());
     inbox.apply(Some(&sender("a")), &[arrival(6, "a", "1", 1)]).await.unwrap();
     assert_eq!(inbox.forget(Duration::from_secs(60), 10).await.unwrap(), 0);

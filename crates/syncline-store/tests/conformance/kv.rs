@@ -31,7 +31,7 @@ pub(crate) async fn vw_03_an_expired_key_is_never_returned_though_its_row_is_the
     kv.put(&key("viewer:gone"), "1", Some(BRIEF)).await.unwrap();
     kv.put(&key("viewer:here"), "1", Some(MINUTE)).await.unwrap();
     until("the key has expired", async || kv.get(&key("viewer:gone")).await.unwrap().is_none()).await;
-    assert_eq!(fixture.rows("kv").await, 2, "nobody has swept it");
+    assert_eq!(fixture.rows("syncline.kv").await, 2, "nobody has swept it");
     let listed = kv.list("viewer:", 10).await.unwrap();
     assert_eq!(listed.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["viewer:here"]);
     assert!(!kv.delete(&key("viewer:gone")).await.unwrap());
@@ -69,7 +69,7 @@ pub(crate) async fn vw_02_deleting_is_idempotent_and_tells_whether_the_key_lived
     assert!(!kv.delete(&key("viewer:1")).await.unwrap());
     assert!(!kv.delete(&key("never:there")).await.unwrap());
     assert_eq!(kv.get(&key("viewer:1")).await.unwrap(), None);
-    assert_eq!(fixture.rows("kv").await, 0);
+    assert_eq!(fixture.rows("syncline.kv").await, 0);
 }
 
 pub(crate) async fn vw_07_of_fifty_put_new_at_once_one_wins(fixture: &Fixture) {
@@ -112,7 +112,7 @@ pub(crate) async fn vw_03_a_prefix_is_literal(fixture: &Fixture) {
         "A%b",
         "a\\b",
         "a'b",
-        "a\"b; DROP TABLE kv",
+        "a\"b; DROP TABLE syncline.kv",
         "a",
         "日本語",
         "日本",
@@ -188,7 +188,7 @@ pub(crate) async fn vw_03_what_breaks_a_bound_is_refused_and_nothing_is_stored(f
     assert!(matches!(refused, Error::Invalid { field: "limit", .. }), "{refused:?}");
     let refused = kv.sweep(SWEEP_MAX + 1).await.unwrap_err();
     assert!(matches!(refused, Error::Invalid { field: "limit", .. }), "{refused:?}");
-    assert_eq!(fixture.rows("kv").await, 0);
+    assert_eq!(fixture.rows("syncline.kv").await, 0);
 }
 
 pub(crate) async fn vw_03_an_acknowledged_write_is_seen_at_once_from_everywhere(fixture: &Fixture) {
@@ -226,7 +226,7 @@ pub(crate) async fn vw_03_a_sweep_removes_expired_keys_alone_and_in_steps(fixtur
     }
     assert_eq!(steps, [10, 10, 5, 0]);
     assert_eq!(kv.sweep(0).await.unwrap(), 0);
-    assert_eq!(fixture.rows("kv").await, 2);
+    assert_eq!(fixture.rows("syncline.kv").await, 2);
     assert_eq!(kv.list("here:", 10).await.unwrap().len(), 2);
 }
 
@@ -247,7 +247,7 @@ pub(crate) async fn vw_04_a_listing_has_what_expired_swept_and_finds_the_live_ke
     .await;
     until("the expired keys are gone", async || {
         assert_eq!(kv.list("viewer:", 1).await.unwrap().len(), 1);
-        fixture.rows("kv").await <= GARBAGE_TOLERATED + 1
+        fixture.rows("syncline.kv").await <= GARBAGE_TOLERATED + 1
     })
     .await;
 }

@@ -121,21 +121,21 @@ pub(crate) async fn lk_23_tokens_grow_over_release_expiry_reopening_forgetting_a
     another.close().await;
 
     // A backup of long ago was restored: only the clock knows better.
-    fixture.execute("UPDATE locks SET token = 5, expires_at = 1000").await;
+    fixture.execute("UPDATE syncline.locks SET token = 5, expires_at = 1000").await;
     tokens.push(take(&*locks, &project, Ttl::DEFAULT).await.1);
 
     // Its token has run ahead of the clock, and then nobody wants it for an hour.
-    fixture.execute("UPDATE locks SET token = token + 1000000000, expires_at = 1000").await;
+    fixture.execute("UPDATE syncline.locks SET token = token + 1000000000, expires_at = 1000").await;
     let ahead = Token::new(tokens.last().unwrap().number() + 1_000_000_000);
     tokens.push(ahead);
     if fixture.store.backend() == Backend::Postgres {
         // What may be forgotten is decided a minute before it goes.
         assert_eq!(locks.sweep(10).await.unwrap(), 0);
-        fixture.execute("UPDATE lock_floor SET raised_at = 0").await;
+        fixture.execute("UPDATE syncline.lock_floor SET raised_at = 0").await;
         assert_eq!(locks.sweep(10).await.unwrap(), 0);
     }
     assert_eq!(locks.sweep(10).await.unwrap(), 1);
-    assert_eq!(fixture.rows("locks").await, 0);
+    assert_eq!(fixture.rows("syncline.locks").await, 0);
     tokens.push(take(&*locks, &project, Ttl::DEFAULT).await.1);
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }
@@ -166,7 +166,9 @@ pub(crate) async fn lk_23_locks_are_listed_looked_at_and_ended_by_force(fixture:
     assert!(take(&*locks, &name("a"), Ttl::DEFAULT).await.1 > ended.token);
     // A row that claims more than any lease may, as after the server's clock was set back.
     if fixture.store.backend() == Backend::Postgres {
-        fixture.execute("UPDATE locks SET expires_at = expires_at + 1000000000000 WHERE name = 'c'").await;
+        fixture
+            .execute("UPDATE syncline.locks SET expires_at = expires_at + 1000000000000 WHERE name = 'c'")
+            .await;
         let name = name("c");
         let request = Request { name: &name, lease: lease(), holder: "bob", ttl: Ttl::DEFAULT, waits: true };
         let Acquired::Held(held) = locks.acquire(request).await.unwrap() else { panic!("two holders") };
@@ -212,5 +214,5 @@ pub(crate) async fn lk_23_what_breaks_a_bound_is_refused(fixture: &Fixture) {
     assert!(locks.list("", None, LIST_MAX + 1).await.is_err());
     assert!(locks.list(&"p".repeat(129), None, 1).await.is_err());
     assert!(locks.sweep(SWEEP_MAX + 1).await.is_err());
-    assert_eq!(fixture.rows("locks").await, 0);
+    assert_eq!(fixture.rows("syncline.locks").await, 0);
 }

@@ -90,7 +90,7 @@ pub(crate) async fn ss_31_nonsense_in_any_column_is_a_dead_letter_and_everything
         }
     }
     let (url, _home) = fixture.fresh_url().await;
-    fixture.execute_at(&url, String::leak(sql)).await;
+    fixture.execute_at(&url, &sql).await;
     let store = OutboxStore::open(&url).await.unwrap();
     let outbox = store.outbox();
     assert!(outbox.fetch_pending(100).await.unwrap().len() > good.len() / 2);
@@ -138,7 +138,7 @@ pub(crate) async fn ss_31_times_are_exact_or_refused(fixture: &Fixture) {
         );
     }
     let (url, _home) = fixture.fresh_url().await;
-    fixture.execute_at(&url, String::leak(sql)).await;
+    fixture.execute_at(&url, &sql).await;
     let store = OutboxStore::open(&url).await.unwrap();
     let pending = store.outbox().fetch_pending(100).await.unwrap();
     let read: Vec<String> = pending.iter().map(|entry| entry.created_at.to_string()).collect();
@@ -159,12 +159,7 @@ pub(crate) async fn ss_31_times_are_exact_or_refused(fixture: &Fixture) {
 /// application had a table called `kv`, `locks` or `queues`.
 pub(crate) async fn ss_03_an_outbox_takes_its_own_tables_and_no_others(fixture: &Fixture) {
     let (url, _home) = fixture.fresh_url().await;
-    fixture
-        .execute_at(
-            &url,
-            "CREATE TABLE kv (k text PRIMARY KEY); CREATE TABLE locks (k text); CREATE TABLE queues (k text)",
-        )
-        .await;
+    fixture.execute_at(&url, "CREATE TABLE kv (k text PRIMARY KEY); CREATE TABLE locks (k text)").await;
     if fixture.store.backend() == Backend::Sqlite {
         let missing = format!("{url}.missing");
         assert!(matches!(OutboxStore::open(&missing).await.unwrap_err(), Error::Missing { .. }));
@@ -175,10 +170,13 @@ pub(crate) async fn ss_03_an_outbox_takes_its_own_tables_and_no_others(fixture: 
     store.outbox().stats().await.unwrap();
     store.close().await;
     // Were one of these there, it could not be made a second time.
-    fixture.execute_at(&url, "CREATE TABLE inbox_entries (k text); DROP TABLE inbox_entries").await;
-    fixture.execute_at(&url, "CREATE TABLE state_spaces (k text); DROP TABLE state_spaces").await;
+    fixture
+        .execute_at(&url, "CREATE TABLE syncline.inbox_entries (k text); DROP TABLE syncline.inbox_entries")
+        .await;
+    fixture
+        .execute_at(&url, "CREATE TABLE syncline.state_spaces (k text); DROP TABLE syncline.state_spaces")
+        .await;
     OutboxStore::open_prepared(&url).await.unwrap().close().await;
-    fixture.execute_at(&url, "DROP TABLE kv; DROP TABLE locks; DROP TABLE queues").await;
     // A node on the same database later adds what is missing, and the outbox goes on.
     let node = Store::open(&url).await.unwrap();
     node.kv().get(&super::fixture::key("k")).await.unwrap();

@@ -29,7 +29,7 @@ pub(crate) async fn qu_01_twenty_enqueues_at_once_make_no_duplicate(fixture: &Fi
     });
     let told: Vec<Enqueued> = join_all(enqueues).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(told.iter().map(|told| told.added).sum::<usize>(), 100, "each key was new once");
-    assert_eq!(fixture.rows("queue_keys").await, 100);
+    assert_eq!(fixture.rows("syncline.queue_keys").await, 100);
     let queues = stores[0].queues();
     assert_eq!(queues.status(QUEUE, &rules).await.unwrap().counts.waiting, 100);
     let listed: BTreeSet<String> = queues
@@ -342,7 +342,7 @@ pub(crate) async fn qu_26_an_unreadable_pace_means_one_interval_and_loses_no_key
     let queues = fixture.store.queues();
     enqueue(&queues, &rules, Kind::New, &["a", "b"]).await;
     let run = claim(&queues, &rules, 1).await.runs.remove(0);
-    fixture.execute("UPDATE queues SET pace = 'nonsense'").await;
+    fixture.execute("UPDATE syncline.queues SET pace = 'nonsense'").await;
     let before = Instant::now();
     let rest = claim(&queues, &rules, 1).await;
     assert_eq!((rest.runs.len(), rest.waits_for), (0, Some(Why::Interval)));

@@ -74,7 +74,7 @@ pub(crate) async fn vw_07_of_many_claims_of_a_bucket_one_wins(fixture: &Fixture)
         let run = fixture.store.schedule().run(run_id).await.unwrap().unwrap();
         assert_eq!((run.state, run.node, run.bucket), (State::Running, node, Some(bucket.to_string())));
     }
-    assert_eq!(fixture.rows("schedule_runs").await, 8);
+    assert_eq!(fixture.rows("syncline.schedule_runs").await, 8);
     assert_eq!(fixture.store.schedule().totals(Some("picture")).await.unwrap().runs_total(), 8);
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn vw_07_a_lock_held_by_another_takes_the_bucket(fixture: &Fixt
     assert!(matches!(locks.acquire(held).await.unwrap(), Acquired::Granted { .. }));
     let claim = schedule.claim(&watched("picture", "a"), minute(0), LOCK).await.unwrap();
     assert_eq!(claim, Claim::Taken { by: "elsewhere".to_owned() });
-    assert_eq!(fixture.rows("schedule_runs").await, 0);
+    assert_eq!(fixture.rows("syncline.schedule_runs").await, 0);
     assert_eq!(schedule.totals(None).await.unwrap(), Totals::default());
     // Given back, it is anybody's.
     locks.release(&name, lease).await.unwrap().unwrap();
@@ -141,7 +141,7 @@ pub(crate) async fn vw_07_a_skipped_bucket_can_still_be_won_and_the_totals_follo
     let run = schedule.run(won).await.unwrap().unwrap();
     assert_eq!((run.state, run.node.as_str(), run.reason.as_str()), (State::Running, "b", "run: watched"));
     assert_eq!(run.finished_at, None);
-    assert_eq!(fixture.rows("schedule_runs").await, 1);
+    assert_eq!(fixture.rows("syncline.schedule_runs").await, 1);
     let totals = schedule.totals(None).await.unwrap();
     let runs = BTreeMap::from([("run: watched".to_owned(), 1)]);
     assert_eq!(totals, Totals { runs, spent: COST, ..Totals::default() });
@@ -211,8 +211,8 @@ pub(crate) async fn bad_names_reasons_and_limits_are_refused(fixture: &Fixture) 
     let keep = Keep { rows_min: 2, rows_max: 1, ..Keep::default() };
     refused(schedule.trim("picture", keep, 1).await.map(drop), "keep");
 
-    assert_eq!(fixture.rows("schedule_runs").await, 0);
-    assert_eq!(fixture.rows("kv").await, 0);
+    assert_eq!(fixture.rows("syncline.schedule_runs").await, 0);
+    assert_eq!(fixture.rows("syncline.kv").await, 0);
     let run = schedule.start(&watched("picture", "a")).await.unwrap();
     let ending = Ending::Skipped(Reason::Watched);
     let outcome = Outcome { ending, attempts: 1, detail: String::new(), cost: COST };

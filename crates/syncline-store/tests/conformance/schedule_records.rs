@@ -221,6 +221,6 @@ pub(crate) async fn old_history_is_trimmed_in_steps_and_totals_stay(fixture: &Fi
     let expected: Vec<_> = [39, 38, 37, 36, 35, 0].map(|n| minute(n).to_string()).to_vec();
     assert_eq!(kept, expected);
     assert_eq!(schedule.totals(Some("picture")).await.unwrap(), before);
-    assert_eq!(fixture.rows("schedule_runs").await, 6 + 39, "other jobs are left alone");
+    assert_eq!(fixture.rows("syncline.schedule_runs").await, 6 + 39, "other jobs are left alone");
     assert!(fixture.store.locks().look(&lock_of(minute(0))).await.unwrap().is_some());
 }

@@ -102,7 +102,7 @@ pub(crate) async fn bk_02_the_finds_of_a_search_are_replaced_all_at_once(fixture
     assert!(collected.into_iter().all(|collected| collected.unwrap().is_some()));
     assert!([40, 50].contains(&shelf.search(saved.id).await.unwrap().unwrap().finds));
     assert!(shelf.remove_search(saved.id).await.unwrap() && !shelf.remove_search(saved.id).await.unwrap());
-    assert_eq!(fixture.rows("shelf_finds").await, 0);
+    assert_eq!(fixture.rows("syncline.shelf_finds").await, 0);
 }
 
 pub(crate) async fn bk_02_a_search_is_saved_once_and_can_be_changed(fixture: &Fixture) {

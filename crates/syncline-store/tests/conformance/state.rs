@@ -135,7 +135,7 @@ pub(crate) async fn st_23_a_reset_takes_everything_before_it(fixture: &Fixture) 
     assert_eq!(page.changes.len(), 2);
     assert_eq!((&page.changes[0], page.changes[1].id()), (&Change::Reset(stamp(now + 10)), "id3"));
     assert_eq!(taken(&push(store, vec![Change::Reset(stamp(now + 9))]).await), (22, 22, 0));
-    assert_eq!(fixture.rows("state_entities").await, 1);
+    assert_eq!(fixture.rows("syncline.state_entities").await, 1);
 }
 
 pub(crate) async fn st_23_pages_hold_everything_however_much_it_is(fixture: &Fixture) {
@@ -248,10 +248,10 @@ pub(crate) async fn st_23_what_breaks_a_bound_of_a_space_is_refused(fixture: &Fi
     let refused = states.push(&space(), Batch { after: 0, epoch: epoch.clone(), changes }).await;
     assert!(matches!(refused, Err(syncline_store::Error::Invalid { field: "changes", .. })));
     push(store, vec![put("a", "{}", now)]).await;
-    fixture.execute("UPDATE state_spaces SET entities = 200000").await;
+    fixture.execute("UPDATE syncline.state_spaces SET entities = 200000").await;
     let room = push(store, vec![Change::Reset(stamp(now - 1)), put("b", "{}", now)]).await;
     assert_eq!(taken(&room), (1, 3, 0), "what there really is, is counted after a reset");
-    fixture.execute("UPDATE state_spaces SET entities = 200000").await;
+    fixture.execute("UPDATE syncline.state_spaces SET entities = 200000").await;
     assert_eq!(push(store, vec![put("c", "{}", now)]).await, Pushed::Full);
     assert_eq!(everything(store).await.cursor, 3);
     assert!(states.forget(syncline_store::state::FORGET_MAX + 1).await.is_err());
@@ -269,7 +269,7 @@ pub(crate) async fn st_23_asking_makes_no_space_and_what_was_made_can_be_removed
     assert_eq!(states.pull(&space(), &asked).await.unwrap().start, Start::After(0), "nothing is news");
     let nothing = Batch { after: 0, epoch: NEW_EPOCH.to_owned(), changes: vec![] };
     assert_eq!(taken(&states.push(&space(), nothing).await.unwrap()), (0, 0, 0));
-    assert_eq!(fixture.rows("state_spaces").await, 0);
+    assert_eq!(fixture.rows("syncline.state_spaces").await, 0);
     // Of many devices that find nothing one is first, and the others ask again.
     let batch = |n| Batch {
         after: 0,
@@ -291,7 +291,10 @@ pub(crate) async fn st_23_asking_makes_no_space_and_what_was_made_can_be_removed
     let epoch = everything(store).await.epoch;
     assert!(states.remove(&space()).await.unwrap());
     assert!(!states.remove(&space()).await.unwrap());
-    assert_eq!((fixture.rows("state_spaces").await, fixture.rows("state_entities").await), (0, 0));
+    assert_eq!(
+        (fixture.rows("syncline.state_spaces").await, fixture.rows("syncline.state_entities").await),
+        (0, 0)
+    );
     // A device of the old log is not believed, even when the new one has got further.
     push(store, (0..5).map(|n| put(&format!("id{n}"), "{}", now_ms())).collect()).await;
     let old = Asked { after: 1, epoch: Some(epoch), paging: false };
@@ -308,11 +311,12 @@ async fn crowd_with_removals(fixture: &Fixture, ms: u64) {
     };
     let live = if fixture.store.backend() == Backend::Sqlite { "0" } else { "false" };
     let sql = format!(
-        "INSERT INTO state_entities (space, id, stamp, live, value, bytes, number) {numbers} \
+        "INSERT INTO syncline.state_entities (space, id, stamp, live, value, bytes, number) {numbers} \
          'list', 'gone' || n, '{}', {live}, NULL, 8, n FROM series; \
-         UPDATE state_spaces SET last = 200000, entities = 200000",
+         UPDATE syncline.state_spaces SET last = 200000, entities = 200000",
         stamp(ms).text()
     );
+    let sql = fixture.named(&sql);
     assert_eq!(SPACE_ENTITIES_MAX, 200_000);
     match fixture.store.backend() {
         Backend::Sqlite => {

@@ -1,7 +1,7 @@
 //! Opening, closing and the schema.
 
 use futures::future::join_all;
-use syncline_store::{Backend, Error, Store};
+use syncline_store::{Backend, Error, Options, Store, parts};
 
 use super::fixture::{Fixture, key};
 
@@ -48,12 +48,14 @@ pub(crate) async fn eight_opens_of_an_empty_database_at_once_all_succeed(fixture
 
 pub(crate) async fn a_database_newer_than_the_program_is_refused_untouched(fixture: &Fixture) {
     fixture
-        .execute("INSERT INTO syncline_migrations (version, name, applied_at) VALUES (999, 'later', 0)")
+        .execute("INSERT INTO syncline.migrations (part, version, name, applied_at) VALUES ('lock', 999, 'later', 0)")
         .await;
-    let before = fixture.rows("syncline_migrations").await;
+    let before = fixture.rows("syncline.migrations").await;
     let refused = Store::open(&fixture.url).await.unwrap_err();
-    let known = before - 1;
-    assert_eq!(refused, Error::Newer { store: fixture.store.name().to_owned(), found: 999, known });
+    let (store, part) = (fixture.store.name().to_owned(), "lock".to_owned());
+    assert_eq!(refused, Error::Newer { store, part, found: 999, known: 1 });
     assert!(refused.hint().is_some() && !refused.retryable());
-    assert_eq!(fixture.rows("syncline_migrations").await, before);
+    assert_eq!(fixture.rows("syncline.migrations").await, before);
+    let without_locks = Store::open_with(&fixture.url, &Options::of(&[&parts::KV])).await.unwrap();
+    without_locks.close().await;
 }

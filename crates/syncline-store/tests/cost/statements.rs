@@ -32,14 +32,17 @@ const ROUNDS_LEFT_OUT: usize = 3;
 const READ_WHAT_THEY_ARE_FOR: [(&str, &str); 10] = [
     ("SELECT (SELECT count(*) FROM sync_outbox", "counts the outbox for its operator"),
     ("UPDATE sync_outbox SET behind = $ WHERE id IN", "looks at all that wait, once a minute"),
-    ("SELECT count(*) FROM shelf_books", "counts at most 100,000 books when some are added"),
-    ("UPDATE queue_keys SET again", "forgets an unreadable pace, and with it what was asked for in the line"),
-    ("FROM locks WHERE name >= $", "passes over the locks that expired within the hour"),
-    ("DELETE FROM locks", "looks once a minute at the locks that were held within the hour"),
-    ("UPDATE lock_floor", "looks once a minute at the locks that were held within the hour"),
-    ("DELETE FROM state_entities WHERE space = $ AND stamp", "a reset empties the space"),
+    ("SELECT count(*) FROM syncline.shelf_books", "counts at most 100,000 books when some are added"),
+    (
+        "UPDATE syncline.queue_keys SET again",
+        "forgets an unreadable pace, and with it what was asked for in the line",
+    ),
+    ("FROM syncline.locks WHERE name >= $", "passes over the locks that expired within the hour"),
+    ("DELETE FROM syncline.locks", "looks once a minute at the locks that were held within the hour"),
+    ("UPDATE syncline.lock_floor", "looks once a minute at the locks that were held within the hour"),
+    ("DELETE FROM syncline.state_entities WHERE space = $ AND stamp", "a reset empties the space"),
     ("SELECT count(*), CAST(coalesce(sum(bytes)", "a reset counts what is left"),
-    ("SELECT count(*) FROM state_spaces", "counts at most 10,000 spaces when one is made"),
+    ("SELECT count(*) FROM syncline.state_spaces", "counts at most 10,000 spaces when one is made"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,12 +11,10 @@ const TABLES: &str = "SELECT n.nspname::text, c.relkind::text, pg_table_is_visib
      n.nspname = ANY(current_schemas(false)) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
      WHERE c.relname = 'sync_outbox' AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
      AND (n.nspname = ANY(current_schemas(false)) OR n.nspname = 'public') ORDER BY 3 DESC, 1";
-/// name, base type, whether NULL is refused, whether an index makes it unique by itself, and whether an ENUM lacks the type of
-/// files.
+/// name, base type, whether NULL is refused, and whether an index makes it unique by itself.
 const COLUMNS: &str = "SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text, a.attnotnull, \
      EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid \
-     AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum), \
-     t.typtype = 'e' AND NOT EXISTS (SELECT FROM pg_enum AS e WHERE e.enumtypid = t.oid AND e.enumlabel = 'recording_file') \
+     AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum) \
      FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid \
      WHERE a.attrelid = to_regclass('sync_outbox') AND a.attnum > 0 AND NOT a.attisdropped";
 /// Our trigger is made together with our columns.
@@ -26,30 +24,22 @@ const ANNOUNCES: &str = "SELECT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = t
 const NUMBERS: [&str; 4] = ["smallint", "integer", "bigint", "numeric"];
 const TIMES: [&str; 3] = ["timestamp with time zone", "timestamp without time zone", "date"];
 
-/// A table that can be used.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::postgres) struct Table {
-    /// Whether our columns are in it already.
-    pub(in crate::postgres) taken_over: bool,
-}
-
-/// The table, if there is one. `taken_over` tells that its columns were added and recorded.
-pub(in crate::postgres) async fn check(engine: &Engine, taken_over: bool) -> Result<Option<Table>, Error> {
+/// An error unless the table, if there is one, can be used. `taken_over` tells that its columns were added and recorded.
+pub(in crate::postgres) async fn check(engine: &Engine, taken_over: bool) -> Result<(), Error> {
     let mut session = engine.transaction().await?;
     let tables: Vec<(String, String, bool, bool)> = session.all(engine.query(TABLES)).await?;
     let columns: Vec<Column> = session.all(engine.query(COLUMNS)).await?;
     let announces: bool = session.value(engine.query(ANNOUNCES)).await?;
     session.commit().await?;
     let unfit = |reason| Error::Unfit { store: engine.name().to_owned(), reason };
-    let Some(kind) = which(&tables).map_err(unfit)? else { return Ok(None) };
-    let taken_over = taken_over || announces;
-    match shape(kind, &columns, taken_over) {
+    let Some(kind) = which(&tables).map_err(unfit)? else { return Ok(()) };
+    match shape(kind, &columns, taken_over || announces) {
         Some(reason) => Err(unfit(reason)),
-        None => Ok(Some(Table { taken_over })),
+        None => Ok(()),
     }
 }
 
-type Column = (String, String, bool, bool, bool);
+type Column = (String, String, bool, bool);
 
 /// The kind of the table that statements mean; an error where it may not be the one that the application means.
 fn which(tables: &[(String, String, bool, bool)]) -> Result<Option<&str>, String> {
@@ -88,7 +78,7 @@ fn shape(kind: &str, columns: &[Column], taken_over: bool) -> Option<String> {
     if let Some(name) = OURS.into_iter().find(|name| !taken_over && named(name).is_some()) {
         return Some(own_column(name));
     }
-    let (_, kind, not_null, unique, _) = named("id")?;
+    let (_, kind, not_null, unique) = named("id")?;
     if !NUMBERS.contains(&kind.as_str()) {
         return Some(format!("its id is of the type {kind}; entries are numbered: make it a bigserial"));
     }
@@ -101,13 +91,7 @@ fn shape(kind: &str, columns: &[Column], taken_over: bool) -> Option<String> {
             return Some(format!("its {name} is of the type {kind}; make it a timestamptz"));
         }
     }
-    let (_, kind, _, _, lacks_files) = named("entity_type")?;
-    lacks_files.then(|| {
-        format!(
-            "its entity_type is the ENUM {kind} without the value recording_file; \
-             ALTER TYPE {kind} ADD VALUE 'recording_file', or make the column text"
-        )
-    })
+    None
 }
 
 #[cfg(test)]

@@ -17,13 +17,17 @@ const LOOK_EVERY_DEAF: Duration = Duration::from_millis(200);
 
 /// Begins to follow what other processes insert, once for each engine.
 pub(super) fn follow(engine: &Engine) {
-    let (pool, wakes, pooled) = (engine.pool.clone(), Arc::downgrade(&engine.outbox), engine.pooled);
-    engine.outbox.follow(|| listen(pool, wakes, pooled));
+    let (pool, wakes) = (engine.pool.clone(), Arc::downgrade(&engine.outbox));
+    let channel = (!engine.pooled).then(|| engine.schema().channel(CHANNEL));
+    engine.outbox.follow(|| listen(pool, wakes, channel));
 }
 
-async fn listen(pool: PgPool, wakes: Weak<Wakes>, pooled: bool) {
+/// Without a channel nothing can be heard.
+async fn listen(pool: PgPool, wakes: Weak<Wakes>, channel: Option<String>) {
     while !pool.is_closed() {
-        if !pooled && let Err(error) = hear(&pool, &wakes).await {
+        if let Some(channel) = &channel
+            && let Err(error) = hear(&pool, channel, &wakes).await
+        {
             tracing::debug!(%error, "new entries of the outbox are not heard");
         }
         wake(&wakes);
@@ -32,8 +36,8 @@ async fn listen(pool: PgPool, wakes: Weak<Wakes>, pooled: bool) {
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(pool: &PgPool, wakes: &Weak<Wakes>) -> sqlx::Result<()> {
-    let mut listener = Listener::open(pool, CHANNEL).await?;
+async fn hear(pool: &PgPool, channel: &str, wakes: &Weak<Wakes>) -> sqlx::Result<()> {
+    let mut listener = Listener::open(pool, channel).await?;
     // What was announced before this moment was not heard.
     wake(wakes);
     while listener.next().await?.is_some() {

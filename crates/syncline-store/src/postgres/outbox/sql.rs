@@ -68,7 +68,7 @@ macro_rules! entry {
     };
 }
 
-pub(super) const SENDER: &str = "SELECT sender FROM sync_outbox_sender";
+pub(super) const SENDER: &str = "SELECT sender FROM syncline.sync_outbox_sender";
 pub(super) const INSERT: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
      SELECT entity_type, entity_id, coalesce(payload, 'null') FROM json_populate_recordset(NULL::sync_outbox, $1::text::json) \
      RETURNING id::bigint";
@@ -112,7 +112,7 @@ pub(super) const CLAIM: &str = concat!(
     entry!(),
     ", o.entity_type AS raw_type FROM sync_outbox AS o WHERE ",
     in_line!("o."),
-    " AND (CASE WHEN o.entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
+    " AND syncline.is_file(o.entity_type) = $1 AND (o.claim IS NULL OR o.leased_until <= (SELECT ",
     now_ms!(),
     ")) ORDER BY ",
     number!("o."),
@@ -159,7 +159,7 @@ pub(super) const NEXT_LOOK: &str = concat!(
     "SELECT least((SELECT min(due_at) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = $1 ORDER BY ",
+    " AND syncline.is_file(entity_type) = $1 ORDER BY ",
     number!(""),
     " LIMIT 10000) AS leases)) - ",
     now_ms!()
@@ -169,7 +169,7 @@ pub(super) const NEXT_LOOK: &str = concat!(
 /// hardly anything is claimed.
 pub(super) const DONE: &str = "WITH settled AS (UPDATE sync_outbox SET processed_at = clock_timestamp(), due_at = NULL, \
      claim = NULL, leased_until = NULL WHERE id = ANY($2) AND claim = $1 RETURNING id::bigint AS id), \
-     counted AS (UPDATE sync_outbox_sender SET delivered = delivered + (SELECT count(*) FROM settled)) \
+     counted AS (UPDATE syncline.sync_outbox_sender SET delivered = delivered + (SELECT count(*) FROM settled)) \
      SELECT id FROM settled";
 /// claim, ids, delays, reasons, in one order. Without a delay it is dead.
 pub(super) const FAILED: &str = concat!(
@@ -196,13 +196,13 @@ pub(super) const STATS: &str = concat!(
     pending!(""),
     "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 0 ORDER BY ",
+    " AND syncline.is_file(entity_type) = 0 ORDER BY ",
     number!(""),
     " LIMIT 10000) AS changes WHERE leased_until > ",
     now_ms!(),
     ") + (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
     in_line!(""),
-    " AND (CASE WHEN entity_type = 'recording_file' THEN 1 ELSE 0 END) = 1 ORDER BY ",
+    " AND syncline.is_file(entity_type) = 1 ORDER BY ",
     number!(""),
     " LIMIT 10000) AS files WHERE leased_until > ",
     now_ms!(),
@@ -219,7 +219,7 @@ pub(super) const STATS: &str = concat!(
     pending!(""),
     " ORDER BY ",
     number!(""),
-    " LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
+    " LIMIT 1), (SELECT delivered FROM syncline.sync_outbox_sender), \
      (SELECT count(*) FROM sync_outbox WHERE processed_at > now() - interval '1 minute' AND ",
     by_order!(""),
     ")"
@@ -295,17 +295,17 @@ pub(super) const CLEANUP: &str = concat!(
      WHERE processed_at < now() - $1 * interval '1 millisecond' AND ",
     by_order!(""),
     " ORDER BY processed_at, id LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id::bigint AS id), \
-     receipts AS (DELETE FROM sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone"
+     receipts AS (DELETE FROM syncline.sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone"
 );
 
 pub(super) const RECEIPT: &str =
-    "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts WHERE entry_id = $1";
-pub(super) const RECEIPT_OF: &str = "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts \
-     WHERE recording_id = $1 ORDER BY entry_id DESC LIMIT 1";
+    "SELECT entry_id, file_id, file_url, bytes, sha256 FROM syncline.sync_receipts WHERE entry_id = $1";
+pub(super) const RECEIPT_OF: &str = "SELECT entry_id, file_id, file_url, bytes, sha256 FROM syncline.sync_receipts \
+     WHERE file_id = $1 ORDER BY entry_id DESC LIMIT 1";
 pub(super) const STORE_RECEIPT: &str = concat!(
-    "INSERT INTO sync_receipts (entry_id, recording_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, ",
+    "INSERT INTO syncline.sync_receipts (entry_id, file_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, ",
     now_ms!(),
-    ") ON CONFLICT (entry_id) DO UPDATE SET recording_id = excluded.recording_id, file_url = excluded.file_url, \
+    ") ON CONFLICT (entry_id) DO UPDATE SET file_id = excluded.file_id, file_url = excluded.file_url, \
      bytes = excluded.bytes, sha256 = excluded.sha256, stored_at = excluded.stored_at"
 );
 /// Whether the application has a table of recordings with the columns that are to be set.
@@ -317,8 +317,10 @@ pub(super) const UPLOADED: &str = "UPDATE recordings SET upload_status = 'upload
 
 pub(super) const SETTINGS_ROWS: &str = "SELECT to_jsonb(s)::text FROM system_settings AS s LIMIT 1000";
 pub(super) const HAS_SETTINGS: &str = "SELECT to_regclass('system_settings') IS NOT NULL";
-pub(super) const CREATE_SETTINGS: &str = "CREATE TABLE system_settings (id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1), \
-     sync_interval_sec bigint, sync_batch_size bigint, sync_enabled boolean, sync_recordings_enabled boolean); \
+/// Beside `sync_outbox`, where the application finds it too.
+pub(super) const CREATE_SETTINGS: &str = "DO $$ BEGIN EXECUTE format('CREATE TABLE %s.system_settings (id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1), \
+     sync_interval_sec bigint, sync_batch_size bigint, sync_enabled boolean, sync_recordings_enabled boolean)', \
+     (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = to_regclass('sync_outbox'))); END $$; \
      INSERT INTO system_settings DEFAULT VALUES";
 pub(super) const HAS_SETTING: &str = "SELECT EXISTS (SELECT FROM pg_attribute \
      WHERE attrelid = to_regclass('system_settings') AND attname = $1 AND NOT attisdropped)";

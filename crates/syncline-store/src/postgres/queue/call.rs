@@ -14,9 +14,9 @@ use super::super::listen::Listener;
 use crate::Error;
 use crate::queue::desk::Desk;
 
-const CHANNEL: &str = "syncline_queue";
+const CHANNEL: &str = "queue";
 /// The payload is who calls, so that nobody wakes itself, and the queue.
-const CALL: &str = "SELECT pg_notify('syncline_queue', $1 || ' ' || queue) FROM unnest($2::text[]) AS queue";
+const CALL: &str = "SELECT pg_notify('syncline.queue', $1 || ' ' || queue) FROM unnest($2::text[]) AS queue";
 
 /// What is to be announced. Clones share it.
 #[derive(Debug, Clone)]
@@ -72,7 +72,8 @@ impl Caller {
         if engine.pooled {
             return std::future::pending().await;
         }
-        let mut listener = Listener::open(&engine.pool, CHANNEL).await.map_err(engine.failed())?;
+        let mut listener =
+            Listener::open(&engine.pool, &engine.schema().channel(CHANNEL)).await.map_err(engine.failed())?;
         desk.set_hears(true);
         desk.all_changed();
         loop {

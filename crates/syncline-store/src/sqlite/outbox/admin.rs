@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::outbox::Moment;
 
+use super::super::statement;
 use super::sql::*;
 use super::{SqliteOutbox, json};
 use crate::Error;
@@ -12,7 +13,7 @@ use crate::outbox::{Detail, List, Receipt, Settings, Stats};
 impl SqliteOutbox {
     pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
         let (now_ms, wall_ms) = (self.engine.clock().now_ms(), self.engine.clock().wall_ms());
-        let stats = sqlx::query_as(STATS).bind(now_ms).bind(wall_ms);
+        let stats = statement::query_as(STATS).bind(now_ms).bind(wall_ms);
         let row: StatsRow = self.engine.read(|connection| Box::pin(stats.fetch_one(connection))).await?;
         Ok(row::stats(row))
     }
@@ -23,7 +24,7 @@ impl SqliteOutbox {
         after: Option<i64>,
         limit: i64,
     ) -> Result<Vec<Detail>, Error> {
-        let query = |sql| sqlx::query_as(sql).bind(self.engine.clock().now_ms());
+        let query = |sql| statement::query_as(sql).bind(self.engine.clock().now_ms());
         let query = match list {
             List::Pending => query(LIST_PENDING).bind(after.unwrap_or(i64::MIN)),
             List::Dead => query(LIST_DEAD).bind(after.unwrap_or(i64::MIN)),
@@ -36,10 +37,10 @@ impl SqliteOutbox {
     }
 
     pub(super) async fn read_entry(&self, id: i64) -> Result<Option<(Detail, String)>, Error> {
-        let detail = sqlx::query_as(DETAIL).bind(self.engine.clock().now_ms()).bind(id);
+        let detail = statement::query_as(DETAIL).bind(self.engine.clock().now_ms()).bind(id);
         let detail: Option<DetailRow> =
             self.engine.read(|connection| Box::pin(detail.fetch_optional(connection))).await?;
-        let payload = sqlx::query_scalar(PAYLOAD).bind(id);
+        let payload = statement::query_scalar(PAYLOAD).bind(id);
         let payload: Option<String> =
             match self.engine.read(|connection| Box::pin(payload.fetch_optional(connection))).await {
                 Err(Error::Unreadable { .. }) => Some(row::UNREADABLE.to_owned()),
@@ -56,8 +57,8 @@ impl SqliteOutbox {
         ids: Option<Vec<i64>>,
     ) -> Result<u64, Error> {
         let change = match ids {
-            Some(ids) => sqlx::query(these).bind(json(&ids)),
-            None => sqlx::query(all),
+            Some(ids) => statement::query(these).bind(json(&ids)),
+            None => statement::query(all),
         };
         let changed = self.engine.write(|connection| Box::pin(change.execute(connection))).await?;
         Ok(changed.rows_affected())
@@ -68,11 +69,11 @@ impl SqliteOutbox {
         let before = Moment::from_us(before_ms.saturating_mul(1_000)).to_string();
         let removed = self.engine.write(move |connection| {
             Box::pin(async move {
-                let old = sqlx::query_scalar(OLD).bind(before).bind(before_ms).bind(limit);
+                let old = statement::query_scalar(OLD).bind(before).bind(before_ms).bind(limit);
                 let old: Vec<i64> = old.fetch_all(&mut *connection).await?;
                 if !old.is_empty() {
-                    sqlx::query(REMOVE_RECEIPTS).bind(json(&old)).execute(&mut *connection).await?;
-                    sqlx::query(REMOVE).bind(json(&old)).execute(connection).await?;
+                    statement::query(REMOVE_RECEIPTS).bind(json(&old)).execute(&mut *connection).await?;
+                    statement::query(REMOVE).bind(json(&old)).execute(connection).await?;
                 }
                 Ok(old.len() as u64)
             })
@@ -85,11 +86,12 @@ impl SqliteOutbox {
         let stored = self.engine.write(move |connection| {
             Box::pin(async move {
                 let bytes = i64::try_from(receipt.bytes).unwrap_or(i64::MAX);
-                let store = sqlx::query(STORE_RECEIPT).bind(receipt.entry).bind(&receipt.recording_id);
+                let store = statement::query(STORE_RECEIPT).bind(receipt.entry).bind(&receipt.recording_id);
                 let store = store.bind(&receipt.file_url).bind(bytes).bind(&receipt.sha256).bind(now_ms);
                 store.execute(&mut *connection).await?;
-                if sqlx::query_scalar(HAS_RECORDINGS).fetch_one(&mut *connection).await? {
-                    let uploaded = sqlx::query(UPLOADED).bind(receipt.recording_id).bind(receipt.file_url);
+                if statement::query_scalar(HAS_RECORDINGS).fetch_one(&mut *connection).await? {
+                    let uploaded =
+                        statement::query(UPLOADED).bind(receipt.recording_id).bind(receipt.file_url);
                     uploaded.execute(connection).await?;
                 }
                 Ok(())
@@ -113,7 +115,7 @@ impl SqliteOutbox {
 
 /// In the order of [`SETTINGS`]: from columns, or from keys with values.
 async fn read_settings(connection: &mut SqliteConnection) -> sqlx::Result<[Option<String>; 4]> {
-    let columns: Vec<String> = sqlx::query_scalar(SETTINGS_COLUMNS).fetch_all(&mut *connection).await?;
+    let columns: Vec<String> = statement::query_scalar(SETTINGS_COLUMNS).fetch_all(&mut *connection).await?;
     let has = |name: &str| columns.iter().any(|column| column == name);
     let by_key = match (has("value"), has("key"), has("name")) {
         (true, true, _) => Some(READ_BY_KEY),
@@ -123,8 +125,8 @@ async fn read_settings(connection: &mut SqliteConnection) -> sqlx::Result<[Optio
     let mut texts = [const { None }; 4];
     for ((name, read), text) in SETTINGS.into_iter().zip(READ_SETTINGS).zip(&mut texts) {
         let read = match (has(name), by_key) {
-            (true, _) => sqlx::query_scalar(read),
-            (false, Some(by_key)) => sqlx::query_scalar(by_key).bind(name),
+            (true, _) => statement::query_scalar(read),
+            (false, Some(by_key)) => statement::query_scalar(by_key).bind(name),
             (false, None) => continue,
         };
         *text = read.fetch_optional(&mut *connection).await?.flatten();
@@ -137,9 +139,10 @@ async fn write_settings(
     connection: &mut SqliteConnection,
     texts: [Option<String>; 4],
 ) -> sqlx::Result<Option<&'static str>> {
-    let mut columns: Vec<String> = sqlx::query_scalar(SETTINGS_COLUMNS).fetch_all(&mut *connection).await?;
+    let mut columns: Vec<String> =
+        statement::query_scalar(SETTINGS_COLUMNS).fetch_all(&mut *connection).await?;
     if columns.is_empty() {
-        sqlx::raw_sql(CREATE_SETTINGS).execute(&mut *connection).await?;
+        statement::raw_sql(CREATE_SETTINGS).execute(&mut *connection).await?;
         columns = SETTINGS.map(str::to_owned).to_vec();
     }
     let given = || SETTINGS.into_iter().zip(SET_SETTINGS).zip(&texts);
@@ -150,7 +153,7 @@ async fn write_settings(
     }
     for ((_, set), text) in given() {
         if let Some(text) = text {
-            sqlx::query(set).bind(text).execute(&mut *connection).await?;
+            statement::query(set).bind(text).execute(&mut *connection).await?;
         }
     }
     Ok(None)

@@ -13,13 +13,13 @@ async fn ss_22_every_statement_searches_an_index_and_none_scans_the_table() {
         (MARK, "INTEGER PRIMARY KEY (rowid=?)"),
         (FREE, "sync_outbox_behind (behind=?)"),
         (FREE_ORPHANS, "sync_outbox_behind"),
-        (LOOK, "sync_outbox_line (<expr>=?)"),
+        (LOOK, "sync_outbox_ready (<expr>=?)"),
         (BRING_BACK, "sync_outbox_due (due_at>? AND due_at<?)"),
-        (LINE, "sync_outbox_line (<expr>=?)"),
+        (LINE, "sync_outbox_ready (<expr>=?)"),
         (LINE, "sync_outbox_pending_entity (entity_type=? AND entity_id=? AND id<?)"),
         (TAKE, "INTEGER PRIMARY KEY (rowid=?)"),
         (DEFER, "INTEGER PRIMARY KEY (rowid=?)"),
-        (NEXT_LOOK, "sync_outbox_line (<expr>=?)"),
+        (NEXT_LOOK, "sync_outbox_ready (<expr>=?)"),
         (SETTLE, "INTEGER PRIMARY KEY (rowid=?)"),
         (RENEW, "INTEGER PRIMARY KEY (rowid=?)"),
         (LIST_PENDING, "sync_outbox_pending (id>?)"),
@@ -32,7 +32,9 @@ async fn ss_22_every_statement_searches_an_index_and_none_scans_the_table() {
         (REMOVE, "INTEGER PRIMARY KEY (rowid=?)"),
     ];
     for (statement, expected) in statements {
-        let plan = sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
+        let plan = sqlx::query_as(sqlx::AssertSqlSafe(crate::names::on_sqlite(&format!(
+            "EXPLAIN QUERY PLAN {statement}"
+        ))));
         let rows: Vec<(i64, i64, i64, String)> =
             engine.read(|connection| Box::pin(plan.fetch_all(connection))).await.unwrap();
         let text = rows.into_iter().map(|row| row.3).collect::<Vec<_>>().join("\n");

@@ -82,7 +82,7 @@ macro_rules! entry {
     };
 }
 
-pub(super) const SENDER: &str = "SELECT sender FROM sync_outbox_sender";
+pub(super) const SENDER: &str = "SELECT sender FROM syncline.sync_outbox_sender";
 pub(super) const INSERT: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
      SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1)";
 pub(in crate::sqlite) const LAST: &str = "SELECT id FROM sync_outbox ORDER BY id DESC LIMIT $1";
@@ -108,13 +108,13 @@ pub(super) const FREE_ORPHANS: &str = concat!(
 );
 /// files or not, now.
 pub(super) const LOOK: &str = concat!(
-    "SELECT EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    "SELECT EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = $1 AND (o.claim IS NULL OR o.leased_until <= $2)) \
+    " AND (substr(o.entity_type, -5) = '_file') = $1 AND (o.claim IS NULL OR o.leased_until <= $2)) \
      OR EXISTS (SELECT 1 FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at <= $2 AND due_at IS NOT NULL) \
-     OR EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+     OR EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') IS NULL)"
+    " AND (substr(o.entity_type, -5) = '_file') IS NULL)"
 );
 pub(super) const BRING_BACK: &str = "UPDATE sync_outbox SET due_at = NULL WHERE id IN (SELECT id FROM sync_outbox \
      INDEXED BY sync_outbox_due WHERE due_at <= $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1000)";
@@ -126,9 +126,9 @@ pub(super) const BRING_BACK: &str = "UPDATE sync_outbox SET due_at = NULL WHERE 
 pub(super) const LINE: &str = concat!(
     "WITH line AS MATERIALIZED (SELECT ",
     entry!(),
-    ", o.entity_id AS raw_id FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    ", o.entity_id AS raw_id FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = $1 AND (o.claim IS NULL OR o.leased_until <= $3) \
+    " AND (substr(o.entity_type, -5) = '_file') = $1 AND (o.claim IS NULL OR o.leased_until <= $3) \
      ORDER BY o.id LIMIT $2), \
      looked AS (SELECT line.*, (SELECT e.id FROM sync_outbox AS e INDEXED BY sync_outbox_pending_entity \
      WHERE e.entity_type = line.entity_type AND e.entity_id = line.raw_id AND e.id < line.id AND ",
@@ -150,9 +150,9 @@ pub(super) const BURY: &str = "UPDATE sync_outbox SET dead_at = $2, last_error =
 /// What has no type is neither a file nor a change, and in no line. Time of day.
 pub(super) const BURY_TYPELESS: &str = concat!(
     "UPDATE sync_outbox SET dead_at = $1, last_error = 'entity_type is NULL', claim = NULL, leased_until = NULL \
-     WHERE id IN (SELECT o.id FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+     WHERE id IN (SELECT o.id FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') IS NULL LIMIT 1000) RETURNING id"
+    " AND (substr(o.entity_type, -5) = '_file') IS NULL LIMIT 1000) RETURNING id"
 );
 /// A row without a number can neither be claimed nor named. Time of day.
 pub(super) const BURY_NUMBERLESS: &str = concat!(
@@ -165,9 +165,9 @@ pub(super) const DEFER: &str = "UPDATE sync_outbox SET behind = given.value ->> 
 /// files or not. When something is due or a lease ends; asked when all there is in line is in flight.
 pub(super) const NEXT_LOOK: &str = concat!(
     "SELECT min(at) FROM (SELECT min(due_at) AS at FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at IS NOT NULL \
-     UNION ALL SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+     UNION ALL SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = $1 ORDER BY o.id LIMIT 10000))"
+    " AND (substr(o.entity_type, -5) = '_file') = $1 ORDER BY o.id LIMIT 10000))"
 );
 
 /// claim, rows of (id, verdict, due, reason), time of day.
@@ -181,7 +181,7 @@ pub(super) const SETTLE: &str = concat!(
     pending!("o."),
     " RETURNING id"
 );
-pub(super) const COUNT: &str = "UPDATE sync_outbox_sender SET delivered = delivered + $1";
+pub(super) const COUNT: &str = "UPDATE syncline.sync_outbox_sender SET delivered = delivered + $1";
 pub(super) const RENEW: &str = concat!(
     "UPDATE sync_outbox SET leased_until = $3 WHERE id IN (SELECT value FROM json_each($2)) AND claim = $1 AND ",
     pending!(""),
@@ -192,12 +192,12 @@ pub(super) const RENEW: &str = concat!(
 pub(super) const STATS: &str = concat!(
     "SELECT (SELECT count(*) FROM sync_outbox INDEXED BY sync_outbox_pending WHERE ",
     pending!(""),
-    "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = 0 ORDER BY o.id LIMIT 10000) WHERE leased_until > $1) \
-     + (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_line WHERE ",
+    " AND (substr(o.entity_type, -5) = '_file') = 0 ORDER BY o.id LIMIT 10000) WHERE leased_until > $1) \
+     + (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_ready WHERE ",
     in_line!("o."),
-    " AND (o.entity_type = 'recording_file') = 1 ORDER BY o.id LIMIT 10000) WHERE leased_until > $1), \
+    " AND (substr(o.entity_type, -5) = '_file') = 1 ORDER BY o.id LIMIT 10000) WHERE leased_until > $1), \
      (SELECT count(*) FROM sync_outbox WHERE due_at IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE behind IS NOT NULL), \
      (SELECT count(*) FROM sync_outbox WHERE dead_at IS NOT NULL), \
@@ -205,7 +205,7 @@ pub(super) const STATS: &str = concat!(
     microseconds!("created_at"),
     ") / 1000 FROM sync_outbox INDEXED BY sync_outbox_pending WHERE ",
     pending!(""),
-    " ORDER BY id LIMIT 1), (SELECT delivered FROM sync_outbox_sender), \
+    " ORDER BY id LIMIT 1), (SELECT delivered FROM syncline.sync_outbox_sender), \
      (SELECT count(*) FROM sync_outbox INDEXED BY sync_outbox_processed WHERE processed_at IS NOT NULL \
      AND processed_at > strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-60 seconds'))"
 );
@@ -255,15 +255,15 @@ pub(super) const OLD: &str = concat!(
 );
 pub(super) const REMOVE: &str = "DELETE FROM sync_outbox WHERE id IN (SELECT value FROM json_each($1))";
 pub(super) const REMOVE_RECEIPTS: &str =
-    "DELETE FROM sync_receipts WHERE entry_id IN (SELECT value FROM json_each($1))";
+    "DELETE FROM syncline.sync_receipts WHERE entry_id IN (SELECT value FROM json_each($1))";
 
 pub(super) const RECEIPT: &str =
-    "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts WHERE entry_id = $1";
-pub(super) const RECEIPT_OF: &str = "SELECT entry_id, recording_id, file_url, bytes, sha256 FROM sync_receipts \
-     WHERE recording_id = $1 ORDER BY entry_id DESC LIMIT 1";
-pub(super) const STORE_RECEIPT: &str = "INSERT INTO sync_receipts \
-     (entry_id, recording_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, $6) \
-     ON CONFLICT (entry_id) DO UPDATE SET recording_id = excluded.recording_id, file_url = excluded.file_url, \
+    "SELECT entry_id, file_id, file_url, bytes, sha256 FROM syncline.sync_receipts WHERE entry_id = $1";
+pub(super) const RECEIPT_OF: &str = "SELECT entry_id, file_id, file_url, bytes, sha256 FROM syncline.sync_receipts \
+     WHERE file_id = $1 ORDER BY entry_id DESC LIMIT 1";
+pub(super) const STORE_RECEIPT: &str = "INSERT INTO syncline.sync_receipts \
+     (entry_id, file_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, $6) \
+     ON CONFLICT (entry_id) DO UPDATE SET file_id = excluded.file_id, file_url = excluded.file_url, \
      bytes = excluded.bytes, sha256 = excluded.sha256, stored_at = excluded.stored_at";
 pub(super) const HAS_RECORDINGS: &str = "SELECT count(*) = 3 FROM pragma_table_info('recordings') WHERE name IN ('id', 'upload_status', 's3_url')";
 pub(super) const UPLOADED: &str = "UPDATE recordings SET upload_status = 'uploaded', s3_url = $2 \

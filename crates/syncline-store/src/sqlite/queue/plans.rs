@@ -7,7 +7,9 @@ use crate::clock::Machine;
 
 /// How SQLite would run a statement, step by step.
 async fn plan(engine: &Engine, statement: &'static str) -> Vec<String> {
-    let plan = sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
+    let plan = sqlx::query_as(sqlx::AssertSqlSafe(crate::names::on_sqlite(&format!(
+        "EXPLAIN QUERY PLAN {statement}"
+    ))));
     let rows: Vec<(i64, i64, i64, String)> =
         engine.read(|connection| Box::pin(plan.fetch_all(connection))).await.unwrap();
     rows.into_iter().map(|row| row.3).collect()
@@ -17,8 +19,8 @@ async fn plan(engine: &Engine, statement: &'static str) -> Vec<String> {
 async fn qu_05_every_statement_searches_an_index_and_none_sorts_the_table() {
     let engine = Engine::open("sqlite::memory:", Arc::new(Machine)).await.unwrap();
     let by_key = "USING INDEX sqlite_autoindex_queue_keys_1 (queue_id=? AND key=?)";
-    let by_age = "INDEX queue_keys_since (since=?)";
-    let by_rank = "USING INDEX queue_keys_place (queue_id=? AND place=? AND rank>?)";
+    let by_age = "INDEX syncline_queue_keys_arrival (arrival_no=?)";
+    let by_rank = "USING INDEX syncline_queue_keys_place (queue_id=? AND place=? AND rank>?)";
     let statements = [
         (FIND, by_key),
         (ENTRY, by_key),
@@ -29,19 +31,19 @@ async fn qu_05_every_statement_searches_an_index_and_none_sorts_the_table() {
         (LIST_RUNNING, by_age),
         (LINE, by_rank),
         (LIST_WAITING, by_rank),
-        (OLDEST, "USING COVERING INDEX queue_keys_place (queue_id=? AND place=? AND rank>?)"),
-        (TRIM, "USING INDEX queue_keys_place (queue_id=? AND place=? AND rank>? AND rank<?)"),
-        (LIST_ENDED, "USING INDEX queue_keys_place (queue_id=? AND place=? AND rank<?)"),
-        (ENDED, "USING INDEX queue_keys_place (queue_id=? AND place=?)"),
-        (AGES, "USING INDEX queue_keys_since (since>? AND since<?)"),
-        (RETRIES, "USING INDEX queue_keys_due (queue_id=? AND due>?)"),
-        (LIST_RETRYING, "USING INDEX queue_keys_due (queue_id=? AND (due,rank)>(?,?))"),
+        (OLDEST, "USING COVERING INDEX syncline_queue_keys_place (queue_id=? AND place=? AND rank>?)"),
+        (TRIM, "USING INDEX syncline_queue_keys_place (queue_id=? AND place=? AND rank>? AND rank<?)"),
+        (LIST_ENDED, "USING INDEX syncline_queue_keys_place (queue_id=? AND place=? AND rank<?)"),
+        (ENDED, "USING INDEX syncline_queue_keys_place (queue_id=? AND place=?)"),
+        (AGES, "USING INDEX syncline_queue_keys_arrival (arrival_no>? AND arrival_no<?)"),
+        (RETRIES, "USING INDEX syncline_queue_keys_due (queue_id=? AND due>?)"),
+        (LIST_RETRYING, "USING INDEX syncline_queue_keys_due (queue_id=? AND (due,rank)>(?,?))"),
     ];
     for (statement, expected) in statements {
         let steps = plan(&engine, statement).await;
         let text = steps.join("\n");
         assert!(text.contains(expected), "{statement}\n{text}");
-        let scans = ["SCAN queue_keys", "SCAN k", "SCAN found"];
+        let scans = ["SCAN syncline_queue_keys", "SCAN k", "SCAN found"];
         assert!(!scans.iter().any(|scan| text.contains(scan)), "{statement}\n{text}");
         // A listing sorts its page; nothing else sorts at all.
         let sorts = text.contains("TEMP B-TREE");

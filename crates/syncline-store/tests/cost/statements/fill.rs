@@ -32,14 +32,18 @@ impl Belief {
 
 /// Each row in another state, and back.
 const TURNS: [(&str, &str, &str); 8] = [
-    ("queue_keys", "place = 4, due = 5", "place = 0, due = NULL"),
-    ("kv", "expires_at = 1", "expires_at = NULL"),
-    ("locks", "expires_at = 1", "expires_at = 4000000000000"),
+    ("syncline.queue_keys", "place = 4, due = 5", "place = 0, due = NULL"),
+    ("syncline.kv", "expires_at = 1", "expires_at = NULL"),
+    ("syncline.locks", "expires_at = 1", "expires_at = 4000000000000"),
     ("sync_outbox", "dead_at = 1, due_at = 5, behind = 1", "dead_at = NULL, due_at = NULL, behind = NULL"),
-    ("shelf_books", "book = NULL", "book = '{}'"),
-    ("schedule_runs", "state = 'running'", "state = CASE WHEN id % 2 = 0 THEN 'skipped' ELSE 'done' END"),
-    ("state_entities", "live = false", "live = true"),
-    ("inbox_entries", "received_at = 1", "received_at = 4000000000000"),
+    ("syncline.shelf_books", "book = NULL", "book = '{}'"),
+    (
+        "syncline.schedule_runs",
+        "state = 'running'",
+        "state = CASE WHEN id % 2 = 0 THEN 'skipped' ELSE 'done' END",
+    ),
+    ("syncline.state_entities", "live = false", "live = true"),
+    ("syncline.inbox_entries", "received_at = 1", "received_at = 4000000000000"),
 ];
 
 pub(super) async fn fill(url: &str, connection: &mut PgConnection, belief: Belief, size: usize) {
@@ -90,24 +94,24 @@ async fn rows(store: &Store, connection: &mut PgConnection, owner: &str, size: u
     }
     space(store, connection, owner, size).await;
     for sql in [
-        "INSERT INTO kv SELECT 'OWNER:' || n, '1', NULL FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO locks SELECT 'OWNER:' || n, NULL, 'h', n, 1, 4000000000000 FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.kv SELECT 'OWNER:' || n, '1', NULL FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.locks SELECT 'OWNER:' || n, NULL, 'h', n, 1, 4000000000000 FROM generate_series(1, SIZE) AS n",
         "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'call_log', 'OWNER' || n, '{}', \
          CASE WHEN n <= SIZE / 2 THEN now() - interval '1 day' END FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO sync_receipts SELECT id, 'r', 'u', 1, 's', 1 FROM sync_outbox WHERE processed_at IS NOT NULL \
+        "INSERT INTO syncline.sync_receipts SELECT id, 'r', 'u', 1, 's', 1 FROM sync_outbox WHERE processed_at IS NOT NULL \
          ON CONFLICT DO NOTHING",
-        "INSERT INTO inbox_entries SELECT 'OWNER', n, n, 4000000000000 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO inbox_recordings SELECT 'OWNER' || n, 'r', 1, 's', 'l', '{}', n FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO entity_call_log (id, payload, sender, entry, changed_at, received_at, place) \
-         SELECT 'OWNER' || n, '{}', 'OWNER', n, 1, 1, nextval('inbox_place') FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO schedule_runs (job, bucket, node, reason, state, started_at, cost_micro_usd) \
+        "INSERT INTO syncline.inbox_entries SELECT 'OWNER', n, n, 4000000000000 FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.inbox_recordings SELECT 'OWNER' || n, 'r', 1, 's', 'l', '{}', n FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.entity_call_log (id, payload, sender, entry, changed_at, received_at, place) \
+         SELECT 'OWNER' || n, '{}', 'OWNER', n, 1, 1, nextval('syncline.inbox_place') FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.schedule_runs (job, bucket, node, reason, state, started_at, cost_micro_usd) \
          SELECT 'OWNER', 'b' || n, 'node', 'watched', CASE WHEN n % 2 = 0 THEN 'skipped' ELSE 'done' END, \
          4000000000000, 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO schedule_totals SELECT 'OWNER' || n, 'run', 'watched', 1, 0, 0, 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO shelf_books (isbn, book, added_at) SELECT 'OWNER' || n, '{}', 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO shelf_covers SELECT 'OWNER' || n, NULL, 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO shelf_searches (search, created_at, asked_at) VALUES ('OWNER', 1, 1)",
-        "INSERT INTO shelf_finds SELECT s.id, n - 1, 'OWNER' || n, '{}' FROM shelf_searches AS s, \
+        "INSERT INTO syncline.schedule_totals SELECT 'OWNER' || n, 'run', 'watched', 1, 0, 0, 1 FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.shelf_books (isbn, book, added_at) SELECT 'OWNER' || n, '{}', 1 FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.shelf_covers SELECT 'OWNER' || n, NULL, 1 FROM generate_series(1, SIZE) AS n",
+        "INSERT INTO syncline.shelf_searches (search, created_at, asked_at) VALUES ('OWNER', 1, 1)",
+        "INSERT INTO syncline.shelf_finds SELECT s.id, n - 1, 'OWNER' || n, '{}' FROM syncline.shelf_searches AS s, \
          generate_series(1, SIZE) AS n WHERE s.search = 'OWNER'",
     ] {
         execute(connection, sql.replace("OWNER", owner).replace("SIZE", &size.to_string())).await;
@@ -121,9 +125,9 @@ async fn space(store: &Store, connection: &mut PgConnection, owner: &str, size: 
     let batch = Batch { after: page.cursor, epoch: page.epoch, changes: vec![put("entity", page.now)] };
     store.states().push(&space, batch).await.unwrap();
     for sql in [
-        "INSERT INTO state_entities SELECT space, id || n, stamp, live, value, bytes, n + 1 FROM state_entities, \
+        "INSERT INTO syncline.state_entities SELECT space, id || n, stamp, live, value, bytes, n + 1 FROM syncline.state_entities, \
          generate_series(1, SIZE) AS n WHERE space = 'OWNER' AND id = 'entity'",
-        "UPDATE state_spaces SET last = SIZE + 1, entities = SIZE + 1 WHERE name = 'OWNER'",
+        "UPDATE syncline.state_spaces SET last = SIZE + 1, entities = SIZE + 1 WHERE name = 'OWNER'",
     ] {
         execute(connection, sql.replace("OWNER", owner).replace("SIZE", &size.to_string())).await;
     }
