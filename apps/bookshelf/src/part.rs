@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use syncline_store::{Migrations, parts};
 
 use super::{Shelf, ShelfSettings, config, http, presets};
 use syncline_node::config::Settings;
@@ -43,6 +44,10 @@ impl Part for BookshelfPart {
 
     fn secrets(&self) -> Vec<String> {
         self.settings.rakuten_application_id.iter().map(|id| id.expose().to_owned()).collect()
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::SHELF]
     }
 
     fn routes(&self) -> Routes {

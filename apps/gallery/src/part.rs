@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use syncline_store::{Migrations, parts};
 
 use super::{FILES, Gallery, LAST_SNAPSHOT, NOTES, Scene, http};
 use syncline_node::config::Settings;
@@ -34,6 +35,10 @@ impl Part for GalleryPart {
 
     fn configure(&mut self, settings: &mut Settings<'_>) {
         settings.tell(JobKind { word: KIND, by_default: true });
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::KV]
     }
 
     fn routes(&self) -> Routes {

@@ -20,6 +20,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use syncline_store::parts::KV;
+use syncline_store::{Migrations, Options};
 use url::Url;
 
 use crate::part::{Kind, Part, Parts};
@@ -41,6 +43,10 @@ pub struct Config {
     pub data: PathBuf,
     /// The database, as `sqlite:path` or `postgres://…`.
     pub database_url: Secret,
+    /// The schema of our tables on PostgreSQL.
+    pub schema: String,
+    /// Whether the tables are brought up to date when the node starts; otherwise they have to be there.
+    pub migrate: bool,
     /// What callers must present. Without one the node listens on loopback only.
     pub token: Option<Secret>,
     /// The address by which browsers reach the node, when that is not the address it listens on.
@@ -72,6 +78,10 @@ pub struct Flags {
     pub data: Option<String>,
     /// `--database-url`
     pub database_url: Option<String>,
+    /// `--schema`
+    pub schema: Option<String>,
+    /// `--no-migrate`
+    pub no_migrate: bool,
     /// `--token-file`: a flag with the token itself would show in every process list.
     pub token_file: Option<PathBuf>,
     /// `--public-base-url`
@@ -137,6 +147,21 @@ impl Config {
     /// The configuration file, if it holds a secret and everybody on this machine may read it.
     pub fn exposed_file(&self) -> Option<&Path> {
         self.exposed_file.as_deref()
+    }
+
+    /// What the store is opened for: the tables of the parts that are on, and of sessions where there are any.
+    pub fn store_options(&self) -> Options {
+        Options::of(&self.migrations()).schema(&self.schema).migrate(self.migrate)
+    }
+
+    /// Whether the store has the tables of the kv.
+    pub(crate) fn has_kv(&self) -> bool {
+        self.migrations().iter().any(|part| part.part == KV.part)
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        let sessions = self.token.iter().map(|_| &KV);
+        self.parts.on().flat_map(Part::migrations).chain(sessions).collect()
     }
 
     /// The database's address as it may be shown.
@@ -253,6 +278,10 @@ impl<'a> Settings<'a> {
         let database_url = self
             .setting("database_url", database_flag, "DATABASE_URL", settings::database_url)
             .unwrap_or_else(|| Secret::new(format!("sqlite:{}", data.join("syncline.db").display())));
+        let schema = self
+            .setting("schema", ("--schema", flags.schema.as_deref()), "SYNCLINE_SCHEMA", settings::schema)
+            .unwrap_or_else(|| syncline_store::DEFAULT_SCHEMA.to_owned());
+        let migrate = self.root.boolean("migrate").unwrap_or(true) && !flags.no_migrate;
         let token = self.token.take();
         let token =
             self.setting("token", ("--token-file", token.as_deref()), "SYNCLINE_TOKEN", settings::token);
@@ -276,6 +305,8 @@ impl<'a> Settings<'a> {
             listen,
             data,
             database_url,
+            schema,
+            migrate,
             token,
             public_base_url,
             allowed_hosts,

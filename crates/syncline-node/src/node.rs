@@ -235,7 +235,7 @@ impl Node {
         let listening = |cause| StartError::Listen { address, cause };
         let listener = server::listen(address).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
-        let store = Store::open(config.database_url.expose()).await?;
+        let store = Store::open_with(config.database_url.expose(), &config.store_options()).await?;
         let context = Context::new(config, store, address).await?;
         let workers = TaskTracker::new();
         // Requests in flight still need the workers, so these are stopped after the server.
@@ -292,6 +292,7 @@ impl Running {
 /// Small chores that nothing depends on.
 async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
     let sweeps = std::mem::take(&mut context.built().sweeps);
+    let has_kv = context.config.has_kv();
     let mut tidy = tokio::time::interval(TIDY_EVERY);
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     let mut readiness = tokio::time::interval(READINESS_EVERY);
@@ -299,9 +300,9 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
         tokio::select! {
             () = halt.cancelled() => return,
             _ = tidy.tick() => context.registry.tidy(),
-            _ = readiness.tick() => context.readiness.look(context.node.as_str(), &*context.kv).await,
+            _ = readiness.tick(), if has_kv => context.readiness.look(context.node.as_str(), &*context.kv).await,
             _ = sweep.tick() => {
-                if let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
+                if has_kv && let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
                     context.kv_errors.increment(1);
                     tracing::warn!(%error, "expired keys could not be deleted");
                 }

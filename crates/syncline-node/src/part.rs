@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use syncline_store::Migrations;
 
 use crate::config::Settings;
 
@@ -102,6 +103,11 @@ pub trait Part: Send + Sync {
 
     /// Every text of its configuration that must not appear in any output.
     fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Its tables, and those of others that it uses. A database has the tables of the parts that are on and no others.
+    fn migrations(&self) -> Vec<&'static Migrations> {
         Vec::new()
     }
 

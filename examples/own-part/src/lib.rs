@@ -14,6 +14,7 @@ use syncline_node::http::Error;
 use syncline_node::http::body::Json;
 use syncline_node::part::{BuildError, Part, Routes, Rules, Service, Setup, Topic};
 use syncline_store::kv::Kv;
+use syncline_store::{Migrations, parts};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
@@ -39,6 +40,10 @@ impl Part for Guestbook {
         let section = settings.section("guestbook");
         self.entries_max = section.integer("entries_max", 1..=1_000).unwrap_or(100) as usize;
         section.finish();
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::KV]
     }
 
     fn routes(&self) -> Routes {

@@ -50,6 +50,12 @@ pub(crate) struct Settings {
     /// The database. [env: DATABASE_URL] [default: SQLite in the data folder]
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
+    /// The schema of our tables on PostgreSQL. [env: SYNCLINE_SCHEMA] [default: syncline]
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
+    /// Trust that `syncline migrate` has prepared the database; change no table.
+    #[arg(long)]
+    no_migrate: bool,
     /// A file with the token callers must present. [env: SYNCLINE_TOKEN, the token itself]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -78,6 +84,8 @@ impl Settings {
             listen: self.listen,
             data: self.data,
             database_url: self.database_url,
+            schema: self.schema,
+            no_migrate: self.no_migrate,
             token_file: self.token_file,
             public_base_url: self.public_base_url,
             systems: self.systems,

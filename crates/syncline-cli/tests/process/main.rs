@@ -17,6 +17,7 @@ mod outbox_files;
 mod outbox_kills;
 mod outbox_receipts;
 mod outbox_tables;
+mod parts;
 mod program;
 mod queue;
 mod recordings;

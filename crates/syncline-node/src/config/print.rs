@@ -15,6 +15,8 @@ impl Display for Config {
         setting(f, "listen", self.listen.to_string())?;
         setting(f, "data", self.data.display().to_string())?;
         setting(f, "database_url", self.database_shown())?;
+        setting(f, "schema", self.schema.as_str())?;
+        setting(f, "migrate", self.migrate)?;
         if self.token.is_some() {
             setting(f, "token", REDACTED)?;
         }

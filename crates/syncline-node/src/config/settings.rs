@@ -162,6 +162,15 @@ pub(crate) fn database_url(text: &str) -> Result<Secret, String> {
     Err("expected sqlite:path/to/file.db or postgres://user:password@host/database".to_owned())
 }
 
+pub(crate) fn schema(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if text.len() > syncline_store::SCHEMA_MAX_BYTES || !begins || !text.chars().all(fits) {
+        return Err(format!("expected the name of a schema, of a-z, 0-9 and _, found {text:?}"));
+    }
+    Ok(text.to_owned())
+}
+
 pub(crate) fn token(text: &str) -> Result<Secret, String> {
     let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
     if text.is_empty() || text.len() > TOKEN_MAX_BYTES || !visible {

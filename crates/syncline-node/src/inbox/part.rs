@@ -4,6 +4,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use syncline_store::{Migrations, parts};
 
 use super::{Entities, EntityKind, FileType, config, http};
 use crate::config::Settings;
@@ -37,6 +38,10 @@ impl Part for OutboxPart {
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kinds.iter().try_for_each(|kind| config::print(f, kind))
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::INBOX, &parts::OUTBOX]
     }
 
     fn routes(&self) -> Routes {

@@ -1,6 +1,7 @@
 //! The kv as a part of a node.
 
 use async_trait::async_trait;
+use syncline_store::{Migrations, parts};
 
 use super::{ReservedKeys, http};
 use crate::http::{auth, health};
@@ -22,6 +23,10 @@ impl Part for KvPart {
 
     fn kind(&self) -> Kind {
         Kind::System
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::KV]
     }
 
     fn routes(&self) -> Routes {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use syncline_store::{Migrations, parts};
 
 use super::{Locks, http};
 use crate::http::ConsoleFiles;
@@ -29,6 +30,10 @@ impl Part for LockPart {
 
     fn kind(&self) -> Kind {
         Kind::System
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::LOCK]
     }
 
     fn routes(&self) -> Routes {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use syncline_store::{Migrations, parts};
 
 use super::{Queue, Queues, config, http};
 use crate::config::Settings;
@@ -38,6 +39,10 @@ impl Part for QueuePart {
 
     fn secrets(&self) -> Vec<String> {
         config::secrets(&self.declared)
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::QUEUE]
     }
 
     fn routes(&self) -> Routes {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use syncline_core::state::Space;
+use syncline_store::{Migrations, parts};
 
 use super::{EVENT, News, States, http};
 use crate::http::{ConsoleFiles, Error};
@@ -26,6 +27,10 @@ impl Part for StatePart {
 
     fn kind(&self) -> Kind {
         Kind::System
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::STATE]
     }
 
     fn routes(&self) -> Routes {

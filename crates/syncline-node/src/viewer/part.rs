@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use syncline_core::viewer::{REPORT_PREFIX, SessionId};
+use syncline_store::{Migrations, parts};
 
 use super::{Settings, Viewers, http};
 use crate::clock;
@@ -60,6 +61,10 @@ impl Part for ViewerPart {
 
     fn secrets(&self) -> Vec<String> {
         schedule::config::secrets(&self.jobs)
+    }
+
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&parts::KV, &parts::SCHEDULE]
     }
 
     fn routes(&self) -> Routes {
