@@ -16,13 +16,13 @@ test("vw_30 nothing is listed where nothing waits for somebody", () => {
 test("vw_30 every kind of trouble is listed with the page where it can be mended", () => {
   const words = (/** @type {any} */ facts) => attention({ ...well, ...facts }).map(({ words, href }) => `${words} -> ${href}`);
   assert.deepEqual(words({ ready: { ok: false, reason: "The store does not answer." } }), ["The node is not ready: The store does not answer. -> /readyz"]);
-  assert.deepEqual(words({ outbox: { pending: 0, inFlight: 0, dead: 3, oldestMs: null } }), ["3 changes of the outbox given up -> /calls"]);
+  assert.deepEqual(words({ outbox: { pending: 0, inFlight: 0, dead: 3, oldestMs: null } }), ["3 changes of the outbox given up -> /outbox"]);
   assert.deepEqual(words({ outbox: { pending: 1, inFlight: 0, dead: 0, oldestMs: 61_000 } }), [
-    "1 change of the outbox wait, and nothing is being sent: is serversync running? -> /calls",
+    "1 change of the outbox wait, and nothing is being sent: is serversync running? -> /outbox",
   ]);
   assert.deepEqual(words({ queues: [{ name: "words", breaker: "open", counts: { ...counts, failed: 2, dead: 1 } }] }), [
-    "Queue words: 1 dead, 2 failed keys -> /shelf#queues-title",
-    "Queue words: its API fails, calls are paused -> /shelf#queues-title",
+    "Queue words: 1 dead, 2 failed keys -> /queue",
+    "Queue words: its API fails, calls are paused -> /queue",
   ]);
   assert.deepEqual(words({ jobs: [{ name: "report", last: { state: "failed", detail: "exit 1" } }] }), ["Job report: the last run failed: exit 1 -> /viewer#history-part"]);
 });

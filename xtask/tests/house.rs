@@ -20,17 +20,17 @@ fn architecture_lists_every_crate_with_the_crates_it_knows() {
         listed.insert(cells[1].trim_matches('`').to_owned(), knows.collect());
     }
     let real: BTreeMap<_, _> =
-        crates().into_iter().map(|name| (name.clone(), product_dependencies(&name))).collect();
+        packages().into_iter().map(|(name, folder)| (name, product_dependencies(&folder))).collect();
     assert_eq!(listed, real, "the table in ARCHITECTURE.md and the manifests differ");
 }
 
 #[test]
 fn readme_maps_every_crate_and_folder() {
     let text = read(&root().join("README.md"));
-    for name in crates() {
-        assert!(text.contains(&format!("`crates/{name}`")), "README.md does not map {name}");
+    for folder in packages().values().filter(|folder| folder.matches('/').count() == 1) {
+        assert!(text.contains(&format!("`{folder}`")), "README.md does not map {folder}");
     }
-    for folder in ["web/", "bench/", "deploy/", "docs/", "xtask/"] {
+    for folder in ["examples/", "web/", "bench/", "deploy/", "docs/", "xtask/"] {
         assert!(text.contains(&format!("`{folder}`")), "README.md does not map {folder}");
     }
 }
@@ -71,11 +71,77 @@ fn source_files_say_what_they_are_and_hold_one_concept() {
     }
 }
 
+/// The frame of a node: what knows no part by name.
+const FRAME: [&str; 9] = [
+    "crates/syncline-node/src/node.rs",
+    "crates/syncline-node/src/http.rs",
+    "crates/syncline-node/src/http/",
+    "crates/syncline-node/src/config.rs",
+    "crates/syncline-node/src/config/",
+    "crates/syncline-node/src/events.rs",
+    "crates/syncline-node/src/part.rs",
+    "crates/syncline-node/src/part/",
+    "crates/syncline-store/src/migration",
+];
+
+/// A part of which the frame knew the name could not be left out, and a stranger's could not be put in.
+#[test]
+fn hs_02_the_frame_names_no_part() {
+    let systems = ["lock", "queue", "viewer", "state", "inbox", "outbox", "schedule"];
+    let mut seen = 0;
+    for source in tracked(&["crates/syncline-node/src/**/*.rs", "crates/syncline-node/src/*.rs"]) {
+        let path = source.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if !FRAME.iter().any(|part| path.starts_with(part)) || path.ends_with("tests.rs") {
+            continue;
+        }
+        seen += 1;
+        let text = read(&source);
+        let product = text.split("#[cfg(test)]").next().unwrap();
+        for system in systems {
+            for use_of in [format!("crate::{system}::"), format!("mod {system};"), format!("/api/{system}")] {
+                assert!(!product.contains(&use_of), "{path} names a part: {use_of}");
+            }
+        }
+    }
+    assert!(seen > 15, "only {seen} files of the frame were found");
+}
+
+/// Words of applications, and where in the platform they still stand: each with the reason. The list only gets shorter.
+const APPLICATION_WORDS: [&str; 11] = [
+    "isbn", "bookshelf", "shelf", "recording", "call_log", "ivr", "gallery", "picture", "theme_token", "rakuten",
+    "fetchndl",
+];
+const STILL_THERE: [(&str, &str); 7] = [
+    ("crates/syncline-store/", "the bookshelf's tables and the received recordings are about to move to their apps"),
+    ("crates/syncline-browser/", "the cache of covers is part of the npm package"),
+    ("crates/syncline-cli/", "the commands `scan` and `demo`, and the list of apps"),
+    ("crates/syncline-core/src/state/settings.rs", "the settings of one extension, until they follow a schema"),
+    ("crates/syncline-node/src/outbox/", "columns of the store that are about to be renamed"),
+    ("crates/syncline-node/src/http/pages.rs", "pages may show pictures from elsewhere"),
+    ("crates/syncline-node/src/part/page.rs", "pages may show pictures from elsewhere"),
+];
+
+#[test]
+fn hs_01_the_platform_does_not_know_the_applications() {
+    for source in tracked(&["crates/*/src/*.rs", "crates/*/src/**/*.rs"]) {
+        let path = source.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if STILL_THERE.iter().any(|(place, _)| path.starts_with(place)) {
+            continue;
+        }
+        let text = read(&source).to_lowercase();
+        for word in APPLICATION_WORDS {
+            let word = word.to_lowercase();
+            let line = text.lines().find(|line| line.contains(&word));
+            assert!(line.is_none(), "{path} speaks of an application: {line:?}");
+        }
+    }
+}
+
 /// Two types of one name become one schema in the description of the API, and the one silently replaces the other.
 #[test]
 fn schemas_of_the_api_have_names_of_their_own() {
     let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for source in tracked(&["crates/syncline-node/src/**/*.rs", "crates/syncline-node/src/*.rs"]) {
+    for source in tracked(&["crates/syncline-node/src/**/*.rs", "crates/syncline-node/src/*.rs", "apps/*/src/*.rs", "apps/*/src/**/*.rs"]) {
         let text = read(&source);
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
@@ -101,14 +167,21 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn crates() -> BTreeSet<String> {
-    let entries = fs::read_dir(root().join("crates")).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+/// Our packages by name, each with its folder: the platform's and the apps'.
+fn packages() -> BTreeMap<String, String> {
+    let manifests = tracked(&["crates/*/Cargo.toml", "apps/*/Cargo.toml", "apps/*/*/Cargo.toml"]);
+    let found = manifests.into_iter().map(|manifest| {
+        let text = read(&manifest);
+        let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+        let folder = manifest.parent().unwrap().strip_prefix(root()).unwrap();
+        (name.unwrap().to_owned(), folder.to_str().unwrap().to_owned())
+    });
+    found.collect()
 }
 
 /// The crates of ours under `[dependencies]`: what tests use is their business.
-fn product_dependencies(name: &str) -> BTreeSet<String> {
-    let manifest = read(&root().join("crates").join(name).join("Cargo.toml"));
+fn product_dependencies(folder: &str) -> BTreeSet<String> {
+    let manifest = read(&root().join(folder).join("Cargo.toml"));
     let section =
         manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default();
     let names = section.lines().filter_map(|line| line.split([' ', '.', '=']).next());

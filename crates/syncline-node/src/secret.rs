@@ -84,9 +84,17 @@ pub(crate) fn url_secrets(url: &str) -> Vec<String> {
 /// Whether an environment variable may hold a secret, this node's or another program's: nothing that the node starts inherits
 /// it. Whatever the configuration reads as a [`Secret`] must be among these.
 pub(crate) fn is_secret_variable(name: &str) -> bool {
-    const BEGINNINGS: [&str; 4] = ["AWS_", "PG", "RAKUTEN_", "DATABASE_URL"];
-    const PARTS: [&str; 7] =
-        ["TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "API_KEY", "PRIVATE_KEY"];
+    const BEGINNINGS: [&str; 3] = ["AWS_", "PG", "DATABASE_URL"];
+    const PARTS: [&str; 8] = [
+        "TOKEN",
+        "SECRET",
+        "PASSW",
+        "PASSPHRASE",
+        "CREDENTIAL",
+        "API_KEY",
+        "PRIVATE_KEY",
+        "APPLICATION_ID",
+    ];
     let name = name.to_ascii_uppercase();
     BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
         || PARTS.iter().any(|part| name.contains(part))
@@ -115,7 +123,7 @@ mod tests {
             "AWS_ACCESS_KEY_ID",
             "AWS_SECRET_ACCESS_KEY",
             "AWS_SESSION_TOKEN",
-            "RAKUTEN_APPLICATION_ID",
+            "SOME_APPLICATION_ID",
             "PGPASSWORD",
             "PGPASSFILE",
             "SMTP_PASSWORD",

@@ -1,4 +1,4 @@
-//! A node with all systems of the platform and a guest book: `cargo run -p example-own-part -- guestbook`.
+//! A node with all systems of the platform and a guest book: `cargo run --package example-own-part`.
 
 use example_own_part::Guestbook;
 use syncline_node::config::Flags;

@@ -62,11 +62,13 @@ export { expect };
 /** Every page of the node with its heading. */
 export const PAGES = [
   { path: "/", heading: "Overview" },
-  { path: "/state", heading: "State" },
   { path: "/project", heading: "Lock" },
-  { path: "/calls", heading: "Outbox" },
-  { path: "/shelf", heading: "Queue" },
+  { path: "/state", heading: "State" },
+  { path: "/queue", heading: "Queue" },
   { path: "/viewer", heading: "Viewer" },
+  { path: "/outbox", heading: "Outbox" },
+  { path: "/shelf", heading: "Bookshelf" },
+  { path: "/calls", heading: "Calls" },
   { path: "/gallery", heading: "Gallery" },
 ];
 

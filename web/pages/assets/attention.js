@@ -17,10 +17,10 @@ export function attention({ ready, jobs, queues, outbox }) {
   const found = [];
   if (ready && !ready.ok) found.push({ key: "ready", words: `The node is not ready: ${ready.reason ?? "it does not say why"}`, href: "/readyz" });
   if (outbox && outbox.dead > 0) {
-    found.push({ key: "outbox-dead", words: `${count(outbox.dead, "change")} of the outbox given up`, href: "/calls" });
+    found.push({ key: "outbox-dead", words: `${count(outbox.dead, "change")} of the outbox given up`, href: "/outbox" });
   }
   if (outbox && outbox.pending > 0 && outbox.inFlight === 0 && (outbox.oldestMs ?? 0) > STUCK_MS) {
-    found.push({ key: "outbox-stuck", words: `${count(outbox.pending, "change")} of the outbox wait, and nothing is being sent: is serversync running?`, href: "/calls" });
+    found.push({ key: "outbox-stuck", words: `${count(outbox.pending, "change")} of the outbox wait, and nothing is being sent: is serversync running?`, href: "/outbox" });
   }
   for (const { name, counts, breaker } of queues) {
     const parts = [];
@@ -28,9 +28,9 @@ export function attention({ ready, jobs, queues, outbox }) {
     if (counts.failed > 0) parts.push(`${whole(counts.failed)} failed`);
     if (parts.length > 0) {
       const noun = counts.dead + counts.failed === 1 ? "key" : "keys";
-      found.push({ key: `queue-${name}`, words: `Queue ${name}: ${parts.join(", ")} ${noun}`, href: "/shelf#queues-title" });
+      found.push({ key: `queue-${name}`, words: `Queue ${name}: ${parts.join(", ")} ${noun}`, href: "/queue" });
     }
-    if (breaker === "open") found.push({ key: `breaker-${name}`, words: `Queue ${name}: its API fails, calls are paused`, href: "/shelf#queues-title" });
+    if (breaker === "open") found.push({ key: `breaker-${name}`, words: `Queue ${name}: its API fails, calls are paused`, href: "/queue" });
   }
   for (const { name, last } of jobs) {
     if (last?.state === "failed" || last?.state === "abandoned") {

@@ -4,9 +4,9 @@
 import { ask } from "./api.js";
 import { oneAtATime, openPage } from "./app.js";
 import { openCalls } from "./calls-list.js";
-import { openOutbox } from "./calls-outbox.js";
 import { openSettings } from "./calls-settings.js";
 import { merge } from "./news.js";
+import { openOutbox } from "./outbox-figures.js";
 
 const calls = openCalls();
 const outbox = openOutbox();

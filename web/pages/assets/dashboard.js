@@ -11,6 +11,14 @@ import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
 import { reasonOf, result } from "./runs.js";
 
+/** The parts of this node; what belongs to another is not shown and not asked for. */
+const parts = new Set((document.documentElement.dataset.parts ?? "").split(" "));
+for (const section of document.querySelectorAll("[data-part]")) {
+  /** @type {HTMLElement} */ (section).hidden = !parts.has(/** @type {HTMLElement} */ (section).dataset.part ?? "");
+}
+/** Asks where the part is on. */
+const askOf = (/** @type {string} */ part, /** @type {string} */ path) => (parts.has(part) ? ask(path) : Promise.resolve(null));
+
 const presence = openPresence(serverNow);
 const chart = openChart(at("viewer-chart"), { height: 72, axes: false });
 /** @type {any[]} */
@@ -26,26 +34,30 @@ let outbox = null;
 let locks = 0;
 
 const page = openPage({
-  topics: ["viewer", "job", "queue", "outbox"],
+  topics: [
+    ...(parts.has("viewer") ? /** @type {const} */ (["viewer", "job"]) : []),
+    ...(parts.has("queue") ? /** @type {const} */ (["queue"]) : []),
+    ...(parts.has("outbox") ? /** @type {const} */ (["outbox"]) : []),
+  ],
   async read() {
     const asking = Promise.all([
-      ask("/api/viewer"),
-      ask("/api/jobs"),
+      askOf("viewer", "/api/viewer"),
+      askOf("viewer", "/api/jobs"),
       readiness(),
       nodeStartedAt(),
-      ask("/api/queues"),
-      ask("/api/outbox"),
-      ask("/api/locks"),
+      askOf("queue", "/api/queues"),
+      askOf("outbox", "/api/outbox"),
+      askOf("lock", "/api/locks"),
     ]);
-    await merge(asking, ([viewer, schedule, health, started, { queues: all }, stats, { locks: held }]) => {
-      queues = new Map(all.map((/** @type {any} */ queue) => [queue.name, queue]));
+    await merge(asking, ([viewer, schedule, health, started, work, stats, held]) => {
+      queues = new Map((work?.queues ?? []).map((/** @type {any} */ queue) => [queue.name, queue]));
       outbox = stats;
-      locks = held.length;
-      presence.load(viewer);
-      jobs = schedule.jobs;
+      locks = held?.locks.length ?? 0;
+      if (viewer) presence.load(viewer);
+      jobs = schedule?.jobs ?? [];
       ready = health;
       startedAt = started;
-      showViewers();
+      if (viewer) showViewers();
       showJobs();
       showHealth();
       showSystems();

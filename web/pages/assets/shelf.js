@@ -5,14 +5,14 @@ import { ask } from "./api.js";
 import { openPage } from "./app.js";
 import { merge } from "./news.js";
 import { openBooks } from "./shelf-books.js";
-import { openPipeline } from "./shelf-pipeline.js";
-import { openQueues } from "./shelf-queues.js";
+import { openQueues } from "./queues.js";
+import { isOfShelf, openPipeline } from "./shelf-pipeline.js";
 import { openScan } from "./shelf-scan.js";
 import { openSearches } from "./shelf-searches.js";
 
 const books = openBooks();
 const pipeline = openPipeline();
-const queues = openQueues();
+const queues = openQueues((name) => !isOfShelf(name));
 const searches = openSearches();
 openScan();
 

@@ -4,7 +4,7 @@
 //! [`Decision::claimed`] at who won the bucket, [`Decision::compared`] at whether the input changed. A skip
 //! passes through later steps unchanged, so the first reason not to run is the one on record.
 //!
-//! In doubt about viewers the job runs (fail open: a run costs little, a missing picture is seen). In doubt about
+//! In doubt about viewers the job runs (fail open: a run costs little, a missing result is seen). In doubt about
 //! the claim it runs once in each process for each bucket ([`Solo`]).
 
 use std::collections::VecDeque;

@@ -8,7 +8,8 @@ use syncline_store::{Migrations, parts};
 
 use super::{Entities, EntityKind, FileType, config, http};
 use crate::config::Settings;
-use crate::part::{BuildError, Kind, Part, Routes, Setup, Topic};
+use crate::http::ConsoleFiles;
+use crate::part::{BuildError, Kind, Page, Part, Routes, Setup, Topic};
 
 /// Changes and files on their way from one system to another.
 #[derive(Debug, Default)]
@@ -61,6 +62,7 @@ impl Part for OutboxPart {
         setup.offer(entities);
         setup.topic(Topic::new("entity"));
         setup.topic(Topic::new("outbox"));
+        setup.page("outbox", Page::new::<ConsoleFiles>("/outbox", "outbox.html").in_menu("Outbox"));
         Ok(())
     }
 }

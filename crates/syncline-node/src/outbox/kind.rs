@@ -294,7 +294,7 @@ mod tests {
         for path in ["", "api", "/", "//x", "/a/../b", "/a?b=c", "/a b", "https://f.example/x"] {
             assert_eq!(problem(|kind| kind.upload_path = path.to_owned()), Some("upload_path"), "{path}");
         }
-        assert_eq!(problem(|kind| kind.content_type = "picture".to_owned()), Some("content_type"));
+        assert_eq!(problem(|kind| kind.content_type = "sketch".to_owned()), Some("content_type"));
         assert_eq!(problem(|kind| kind.part = "a\"b".to_owned()), Some("part"));
         let twice = ("file".to_owned(), template("{entityId}"));
         assert_eq!(problem(|kind| kind.fields.extend([twice])), Some("part"));

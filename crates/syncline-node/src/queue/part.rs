@@ -7,7 +7,8 @@ use syncline_store::{Migrations, parts};
 
 use super::{Queue, Queues, config, http};
 use crate::config::Settings;
-use crate::part::{BuildError, Kind, Part, Routes, Setup, Topic};
+use crate::http::ConsoleFiles;
+use crate::part::{BuildError, Kind, Page, Part, Routes, Setup, Topic};
 
 /// Keyed work at the pace of an outside API.
 #[derive(Debug, Default)]
@@ -55,6 +56,7 @@ impl Part for QueuePart {
         setup.on_start(move |halt, tracker| started.start(halt, tracker));
         setup.offer(queues);
         setup.topic(Topic::new("queue"));
+        setup.page("queue", Page::new::<ConsoleFiles>("/queue", "queue.html").in_menu("Queue"));
         Ok(())
     }
 }

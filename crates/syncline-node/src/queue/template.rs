@@ -213,10 +213,10 @@ mod tests {
     #[test]
     fn qu_23_a_key_is_escaped_by_what_the_body_is() {
         let key = "a\"b\\ &\n";
-        let json = Escape::of("application/json; charset=utf-8").unwrap().fill("{\"isbn\":\"{key}\"}", key);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["isbn"], key);
-        let form = Escape::of("application/x-www-form-urlencoded").unwrap().fill("isbn={key}&x=1", key);
-        assert_eq!(form, "isbn=a%22b%5C%20%26%0A&x=1");
+        let json = Escape::of("application/json; charset=utf-8").unwrap().fill("{\"id\":\"{key}\"}", key);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["id"], key);
+        let form = Escape::of("application/x-www-form-urlencoded").unwrap().fill("id={key}&x=1", key);
+        assert_eq!(form, "id=a%22b%5C%20%26%0A&x=1");
         assert_eq!(Escape::of("text/plain").unwrap().fill("<{key}>", key), format!("<{key}>"));
         for kind in ["text/xml", "application/xml; charset=utf-8", "application/soap+xml"] {
             let xml = Escape::of(kind).unwrap().fill("<q a=\"{key}\"/>", "\"/></q><admin a='&'/>");

@@ -119,7 +119,7 @@ pub struct JobView {
     pub gate: &'static str,
     /// What one run costs.
     pub cost_usd: f64,
-    /// What it does: picture, http or command.
+    /// What it does: http, command, or the word of a part.
     pub kind: &'static str,
     /// Its next firing, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]

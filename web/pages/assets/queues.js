@@ -3,7 +3,6 @@
 import { ask, serverNow } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, whole } from "./format.js";
-import { isOfShelf } from "./shelf-pipeline.js";
 import { doing, pace, progress } from "./shelf-status.js";
 
 const DEAD_SHOWN = 50;
@@ -11,7 +10,8 @@ const COUNTS = /** @type {const} */ (["waiting", "running", "retrying", "done", 
 
 /** @typedef {import("./shelf-status.js").QueueStatus} QueueStatus */
 
-export function openQueues() {
+/** @param {(name: string) => boolean} isShown which queues are listed */
+export function openQueues(isShown = () => true) {
   /** @type {Map<string, QueueStatus>} */
   const queues = new Map();
   const show = () => {
@@ -21,11 +21,11 @@ export function openQueues() {
   return {
     load(/** @type {QueueStatus[]} */ all) {
       queues.clear();
-      for (const status of all) if (!isOfShelf(status.name)) queues.set(status.name, status);
+      for (const status of all) if (isShown(status.name)) queues.set(status.name, status);
       show();
     },
     put(/** @type {QueueStatus} */ status) {
-      if (isOfShelf(status.name)) return;
+      if (!isShown(status.name)) return;
       queues.set(status.name, status);
       show();
     },
