@@ -1,7 +1,7 @@
 // Elects one context of an origin (a tab, a worker, a page of an extension) as the leader for a name, and replaces it when
 // it stands still.
 //
-//     const member = lead({ name, onLead, onLose });
+//     const member = lead({ name, onLead, onLose });   `name` is used as it is, also for the Web Lock
 //     member.leads         whether this context leads now
 //     member.stepDown()    gives the lead up, lets the others go first, and then asks for it again
 //     member.close()       gives it up for good; settles when onLose() has
@@ -17,7 +17,7 @@
 //
 // Two leaders for a moment are possible: one that stands still does not know that it was replaced, and may still run a few lines
 // when it goes on, before it hears of it. So what a leader does must be harmless when done twice, or fenced by its storage. The
-// kept queue is fenced: onLead() counts up a number in the queue's database, and every write names that number (queue-store.js).
+// kept queue is fenced: every write of its database has a number that is used once (queue-store.js).
 // The bridge of the state is harmless: sending and merging a change twice is the same as once.
 
 import { keepLifeline, whenGone } from "./lifeline.js";
@@ -198,7 +198,7 @@ function takeLock(name, steal, signal) {
     let lose;
     const whenLost = new Promise((lost) => (lose = lost));
     const hold = () => new Promise((release) => resolve({ release, whenLost, check: async () => true }));
-    navigator.locks.request(`syncline-lead:${name}`, steal ? { steal } : { signal }, hold).catch((error) => {
+    navigator.locks.request(name, steal ? { steal } : { signal }, hold).catch((error) => {
       reject(error);
       lose();
     });
