@@ -10,10 +10,10 @@
 // that rejected, which ends the term: report such a failure yourself. Nothing is thrown.
 //
 // The leader holds a Web Lock; on plain http:// it has the newest row in a small database, and a lifeline (lifeline.js). So a
-// leader that is closed or crashes is followed at once. The others also ask the leader every second whether it is there. A
-// message is answered by hidden tabs too, whose timers are slow, but not by a tab that is frozen, busy, in a dialog or in the
-// back/forward cache: whoever gets no answer for MISSES_MAX ticks, 4.3 s at most, takes the lead away. A tab that was hidden for
-// minutes has its timers once a minute: it notices when it is shown again, or some minutes later.
+// leader that is closed or crashes is followed at once. The others also ask the leader every second whether it is there. It
+// answers in a task of its own, as hidden tabs do too, whose timers are slow, but not a tab that is frozen, busy, in a dialog or
+// in the back/forward cache: whoever gets no answer for MISSES_MAX ticks, 4.3 s at most, takes the lead away. A tab that was
+// hidden for minutes has its timers once a minute: it notices when it is shown again, or some minutes later.
 //
 // Two leaders for a moment are possible: one that stands still does not know that it was replaced, and may still run a few lines
 // when it goes on, before it hears of it. So what a leader does must be harmless when done twice, or fenced by its storage. The
@@ -42,6 +42,8 @@ class Member {
   #onLose;
   #id = uniqueName();
   #channel;
+  // Chromium hands messages of other tabs to a frozen page, which does nothing else: a message to itself is not.
+  #hop = new MessageChannel();
   #leads = false;
   // Ends the present term.
   #over = () => {};
@@ -60,6 +62,7 @@ class Member {
     this.#onLose = onLose;
     this.#channel = openChannel(`syncline-lead:${name}`);
     this.#channel.onmessage = ({ data }) => this.#hear(data);
+    this.#hop.port1.onmessage = () => this.#leads && this.#say("leads");
     const { signal } = this.#listening;
     globalThis.addEventListener?.("pagehide", () => this.#present.abort(), { signal });
     globalThis.addEventListener?.("pageshow", () => this.#return(), { signal });
@@ -83,6 +86,7 @@ class Member {
     else this.#present.abort();
     await this.#turns;
     this.#channel.close();
+    this.#hop.port1.close();
   }
 
   #return() {
@@ -164,7 +168,7 @@ class Member {
   }
 
   #hear({ type, from, instead }) {
-    if (type === "ask" && this.#leads) this.#say("leads");
+    if (type === "ask" && this.#leads) this.#hop.port2.postMessage(undefined);
     if (type !== "leads") return;
     [this.#heard, this.#leader] = [true, from];
     if (instead === this.#id) this.#over();
@@ -208,8 +212,17 @@ function takeLock(name, steal, signal) {
 // The terms of a name are numbered rows; `add` refuses a number that was used, so one context alone begins each term.
 async function takeRow(name, steal, signal) {
   const database = await openDatabase();
+  try {
+    return await beginTerm(database, name, steal, signal);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+async function beginTerm(database, name, steal, signal) {
   const aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
-  aborted.catch(() => database.close());
+  aborted.catch(() => {});
   for (let gone; ; ) {
     signal.throwIfAborted();
     const newest = await newestTerm(database, name);
@@ -223,11 +236,13 @@ async function takeRow(name, steal, signal) {
     const whenLost = new Promise((lost) => (lose = lost));
     // First the lifeline: whoever reads the row may watch it at once.
     const letGo = await keepLifeline(holder, lose);
-    const release = () => letGo?.();
-    const check = async () => (await newestTerm(database, name).catch(() => undefined))?.holder === holder;
-    const begun = !signal.aborted && (await begin(database, name, (newest?.term ?? 0) + 1, { holder, hasLifeline: letGo !== undefined }));
-    if (begun && !signal.aborted) return { release, whenLost, check };
-    release();
+    const value = { holder, hasLifeline: letGo !== undefined };
+    if (!signal.aborted && (await begin(database, name, (newest?.term ?? 0) + 1, value))) {
+      const release = () => (letGo?.(), database.close());
+      const check = async () => (await newestTerm(database, name).catch(() => undefined))?.holder === holder;
+      return { release, whenLost, check };
+    }
+    letGo?.();
     // Somebody was faster: that one leads now.
     steal = false;
   }
@@ -261,7 +276,7 @@ function begin(database, name, term, value) {
   return new Promise((resolve, reject) => {
     const transaction = database.transaction([TERMS], "readwrite");
     const terms = transaction.objectStore(TERMS);
-    terms.delete(IDBKeyRange.bound([name, 0], [name, term - 2]));
+    terms.delete(IDBKeyRange.bound([name, 0], [name, Math.max(0, term - 2)]));
     const added = terms.add(value, [name, term]);
     let isUsed = false;
     added.onerror = () => (isUsed = added.error?.name === "ConstraintError");

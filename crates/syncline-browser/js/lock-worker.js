@@ -5,7 +5,7 @@
 // rules.
 
 import { Saver } from "./autosave-worker.js";
-import { SynclineError, toPlain } from "./errors.js";
+import { SynclineError, deadline, toPlain } from "./errors.js";
 import { keepLifeline, whenGone } from "./lifeline.js";
 import { openRecord, usesFiles } from "./lock-record.js";
 import instantiate, {
@@ -20,6 +20,8 @@ import instantiate, {
 import { wasmModule } from "./wasm.js";
 
 const STORAGE_CHECK_MS = 60_000;
+// A browser that takes so long to open its storage will not open it at all.
+const STORAGE_MAX_MS = 4_000;
 // Leases that ended by a word of their holder; the oldest are forgotten, and end by themselves.
 const RELEASED_MAX = 64;
 const WORDS = {
@@ -60,9 +62,10 @@ async function prepare({ wasmUrl }) {
   try {
     // Throws at once where the user forbids storage.
     new BroadcastChannel("syncline-lock").close();
-    [files] = await Promise.all([usesFiles(), init(wasmUrl)]);
+    const place = deadline(usesFiles(), STORAGE_MAX_MS, "fallback-open-failed", "this browser's storage");
+    [files] = await Promise.all([place, init(wasmUrl)]);
   } catch (cause) {
-    const error = cause instanceof SynclineError ? cause : failure("fallback-open-failed", true, cause);
+    const error = cause instanceof SynclineError ? cause : failure("fallback-open-failed", false, cause);
     postMessage({ type: "failed", error: toPlain(error) });
     throw cause;
   }
@@ -70,7 +73,7 @@ async function prepare({ wasmUrl }) {
 
 function hear({ op, id, project, ...facts }) {
   if (id !== undefined) calls.set(id, { project, ...facts });
-  if (facts.mechanism === "idb-lock" && files) return refuse(op, id, project);
+  if (facts.mechanism === "idb-lock" && files) return refuse(op, id, { project, ...facts });
   switch (op) {
     case "hide":
       for (const lock of locks.values()) lock.hide();
@@ -79,10 +82,10 @@ function hear({ op, id, project, ...facts }) {
       for (const lock of locks.values()) lock.show();
       break;
     case "open-save":
-      lockOf(project, facts.mechanism).saver = new Saver(lockOf(project), { project, ...facts }, postMessage.bind(self));
+      lockOf(project, facts.mechanism).open({ project, ...facts });
       break;
     case "save":
-      locks.get(project)?.saver?.hear(facts);
+      locks.get(project)?.tellSaver(facts);
       break;
     case "released":
       locks.get(project)?.overhear({ type: "released", ...facts });
@@ -108,6 +111,8 @@ function lockOf(project, mechanism) {
 
 class Lock {
   saver;
+  /** Settles when the saver before has ended. */
+  #saversEnd;
   #project;
   #machine;
   #record;
@@ -144,8 +149,27 @@ class Lock {
     this.#channel.close();
   }
 
+  /** A document is opened. The one before may be on its way out, with the lock still in its hands. */
+  open(facts) {
+    this.#endSaver();
+    this.saver = new Saver(this, facts, postMessage.bind(self), this.#saversEnd);
+  }
+
+  tellSaver({ session, what, ...facts }) {
+    if (this.saver?.session !== session) return;
+    if (what === "close") this.#endSaver();
+    else this.saver.hear({ what, ...facts });
+  }
+
+  #endSaver() {
+    const { saver } = this;
+    if (saver === undefined) return;
+    this.saver = undefined;
+    this.#saversEnd = Promise.all([this.#saversEnd, saver.end()]);
+  }
+
   acquire(id, { maxWaitMs, retryPolicy, leaseMs, keep, comeBack, released }) {
-    if (released !== undefined) this.#forget(released);
+    for (const leaseId of released ?? []) this.#forget(leaseId);
     const wish = Object.assign(new LockWish(), { maxWaitMs, ...retryPolicy, leaseMs, keep, comeBack });
     this.#tell("acquire", id, ...randomBits(), wish);
     wish.free();
@@ -164,13 +188,27 @@ class Lock {
     this.#tell("abort", id);
   }
 
+  /** Nobody wants what the page would ask for by itself, because it was away. */
+  forget() {
+    this.#tell("happened", LockNews.Forget);
+  }
+
+  /** A failure as it travels to the page: with the code for it, or that of the step it happened in. */
+  explain(error, code) {
+    if (isOutOfRoom(error)) {
+      return toPlain(new SynclineError("quota-exceeded", "the browser gives this page no more room for the document", { cause: error }));
+    }
+    return failure(code, true, error);
+  }
+
   /** One of the above, asked by the worker itself. */
   ask(op, facts) {
     const id = OWN_CALLS + (ownCalls = (ownCalls + 1) % OWN_CALLS);
-    return new Promise((resolve, reject) => {
+    const answer = new Promise((resolve, reject) => {
       calls.set(id, { project: this.#project, resolve, reject });
       this[op](id, facts);
     });
+    return Object.assign(answer, { abort: () => this.abort(id) });
   }
 
   /** Puts a draft in place of its document while the lease is surely ours. */
@@ -319,8 +357,9 @@ class Lock {
       });
     };
     const options = steal ? { steal: true } : { signal: request.abort.signal };
-    navigator.locks
-      .request(`syncline-lock:${this.#project}`, options, hold)
+    // Some browsers throw where others reject.
+    const ask = async () => navigator.locks.request(`syncline-lock:${this.#project}`, options, hold);
+    ask()
       .catch((cause) => {
         if (request.dropped) return;
         this.#cause = cause;
@@ -374,7 +413,7 @@ class Lock {
     try {
       await this.#record.commit(this.#drafts.get(id));
     } catch (error) {
-      calls.get(id).failed = failure("fallback-write-failed", true, error);
+      calls.get(id).failed = this.explain(error, "fallback-write-failed");
     }
     guarded(() => this.#tell("happened", LockNews.Committed));
   }
@@ -406,7 +445,8 @@ class Lock {
     postMessage({ type: "event", event: news, marginMs });
     if (event === "renewed") this.#checkStorage();
     if (event === "backoff") this.say({ type: "waiting" });
-    queueMicrotask(() => guarded(() => this.saver?.note(news)));
+    const cause = this.#cause;
+    queueMicrotask(() => guarded(() => this.saver?.note(news, cause)));
   }
 
   #lost(leaseId, loss) {
@@ -474,10 +514,14 @@ function failure(code, retryable, cause) {
 }
 
 // A tab that looked at another place than the others would see no lease of theirs.
-function refuse(op, id, project) {
+function refuse(op, id, { project, session }) {
   const error = toPlain(new SynclineError("invalid-argument", "idb-lock is for origins without OPFS; this one has it"));
-  if (op === "open-save") postMessage({ type: "save", what: "failed", project, error });
+  if (op === "open-save") postMessage({ type: "save", what: "failed", project, session, error });
   else answerError(id, error);
+}
+
+function isOutOfRoom(error) {
+  return error?.name === "QuotaExceededError" || (error?.cause !== undefined && isOutOfRoom(error.cause));
 }
 
 // A panic leaves the machine unusable; the page is told why and ends this worker.
