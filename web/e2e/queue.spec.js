@@ -294,7 +294,7 @@ for (const [name, isPlain] of /** @type {[string, boolean][]} */ ([["by Web Lock
       else await expect.poll(() => other.evaluate(() => localStorage.getItem("busy"))).toBe("yes");
       await ask(other, "enqueue", key);
       expect(await ask(other, "result", key)).toEqual({ of: key });
-      expect((await ask(other, "status")).runsHere).toBe(true);
+      expect((await ask(other, "status")).runsHere, how).toBe(true);
       if (how === "frozen") await cdp.send("Page.setWebLifecycleState", { state: "active" });
       await busy;
       await expect.poll(async () => (await ask(runner, "status")).runsHere).toBe(false);

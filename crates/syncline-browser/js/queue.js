@@ -225,7 +225,14 @@ class Queue {
   async #do(operation, values) {
     if (this.#closed) throw new SynclineError("stopped", `the queue ${JSON.stringify(this.name)} was closed`);
     if (this.#engine === undefined) await this.#ready;
-    if (this.#engine !== undefined) return this.#perform(operation, values);
+    if (this.#engine !== undefined) {
+      try {
+        return await this.#perform(operation, values);
+      } catch (error) {
+        // A question goes to whoever runs the queue now; a change may have been kept or not.
+        if (error.code !== "queue-taken" || CHANGES.has(operation) || this.#closed) throw error;
+      }
+    }
     // Another tab runs it, or none yet does.
     const id = `${this.#me}-${++this.#requests}`;
     const asked = { operation, values, isAsked: false };
