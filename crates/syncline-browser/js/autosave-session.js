@@ -69,6 +69,8 @@ export class Session {
     listen("failed", ({ error }) => this.#fail(error));
     document.addEventListener("visibilitychange", () => document.hidden && this.#tell("flush"), { signal });
     addEventListener("pagehide", () => this.#putAside(), { signal });
+    // A frozen page may be discarded without another word.
+    document.addEventListener("freeze", () => this.#putAside(), { signal });
     // The last words of a page that has just closed may be known later than its lease is free.
     addEventListener("storage", ({ key }) => key === this.#drafts.key && this.#isIdle && this.#recover(), { signal });
     const { allowTakeOver, leaseMs, retryPolicy, mechanism, workerUrl, wasmUrl } = settings;
@@ -90,9 +92,12 @@ export class Session {
     return [...this.#history];
   }
 
-  /** Somebody uses the document: `{ seen, since }` are the version it was handed last, and the newest made by others. */
-  join(listeners) {
-    const user = { listeners, seen: this.#version, since: this.#version };
+  /**
+   * Somebody uses the document: `seen` and `since` are the version it was handed last, and the newest made by others. What an
+   * editor changes is no news to its `owner`, who bound it.
+   */
+  join(listeners, owner) {
+    const user = { listeners, owner, seen: this.#version, since: this.#version };
     this.#users.add(user);
     return user;
   }
@@ -332,7 +337,8 @@ export class Session {
   #set(changes, event, author) {
     Object.assign(this.#state, changes);
     const told = event?.type === "adopted" ? { type: "adopted", version: this.#version } : event;
-    for (const user of [...this.#users]) this.#tellUser(user, user === author ? undefined : told);
+    const isNews = (user) => author === undefined || (user !== author && user !== author.owner);
+    for (const user of [...this.#users]) this.#tellUser(user, isNews(user) ? told : undefined);
     for (const look of [...this.#waiters]) look();
   }
 

@@ -6,6 +6,7 @@
 // what the user sees is decided by the rules.
 
 import { deadline } from "./errors.js";
+import { explain } from "./lock-failure.js";
 import { SaveDo, SaveMachine, SaveNews } from "./syncline_lock.js";
 
 // How long a tab that asks politely has to wait at most for the last save.
@@ -76,7 +77,7 @@ export class Saver {
     } else if (type === "renewed") this.#hold(lease);
     else if (type === "backoff" && error.code !== "web-lock-unavailable") {
       // Nobody else has it: storage is in the way.
-      this.#post("trouble", { error: this.#lock.explain(cause, error.code) });
+      this.#post("trouble", { error: explain(cause, error.code) });
     } else if (type === "backoff") {
       this.#tell("happened", SaveNews.Waiting);
       this.#lock.say({ type: "who" });
@@ -130,7 +131,7 @@ export class Saver {
     try {
       await deadline(this.#patiently(() => this.#read()), STORAGE_MAX_MS, "fallback-read-failed", "the storage of the document");
     } catch (error) {
-      this.#post("unread", { error: this.#lock.explain(error, "fallback-read-failed") });
+      this.#post("unread", { error: explain(error, "fallback-read-failed") });
     }
     if (this.#ending !== undefined) return;
     this.#tell("open", this.#stored.stamp);
@@ -259,7 +260,7 @@ export class Saver {
     try {
       await deadline(this.#read(), STORAGE_MAX_MS, "fallback-read-failed", "the storage of the document");
     } catch (error) {
-      this.#post("trouble", { error: this.#lock.explain(error, "fallback-read-failed") });
+      this.#post("trouble", { error: explain(error, "fallback-read-failed") });
       return this.#tell("happened", SaveNews.LoadFailed);
     }
     this.#tell("loaded", this.#stored.stamp);
@@ -274,7 +275,7 @@ export class Saver {
       const draft = this.#lock.record.prepare(file, bytes);
       this.#draft = await deadline(draft, STORAGE_MAX_MS, "fallback-write-failed", "the storage of the document");
     } catch (error) {
-      this.#post("trouble", { error: this.#lock.explain(error, "fallback-write-failed") });
+      this.#post("trouble", { error: explain(error, "fallback-write-failed") });
       return this.#tell("happened", SaveNews.TempFailed);
     }
     this.#tell("happened", SaveNews.TempWritten);

@@ -78,7 +78,7 @@ function openHandle(session, signal) {
     bind(target) {
       if (!isEditor(target)) throw invalid("target must be a textarea, an input, or { read, write, setReadOnly, onInput }");
       if (closing !== undefined) throw new SynclineError("stopped", "the document was closed");
-      const unbind = bindEditor(target, editorUser(session));
+      const unbind = bindEditor(target, editorUser(session, user));
       const once = (isOver) => void (unbinds.delete(once) && unbind(isOver));
       unbinds.add(once);
       return () => once(false);
@@ -95,9 +95,9 @@ function openHandle(session, signal) {
 }
 
 // Each bound editor is a user of its own: it has seen what it shows.
-function editorUser(session) {
+function editorUser(session, owner) {
   const listeners = new Set();
-  const user = session.join(listeners);
+  const user = session.join(listeners, owner);
   return {
     get isOpen() {
       return session.isOpen;

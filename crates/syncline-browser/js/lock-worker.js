@@ -6,6 +6,7 @@
 
 import { Saver } from "./autosave-worker.js";
 import { SynclineError, deadline, toPlain } from "./errors.js";
+import { explain, failure } from "./lock-failure.js";
 import { keepLifeline, whenGone } from "./lifeline.js";
 import { openRecord, usesFiles } from "./lock-record.js";
 import instantiate, {
@@ -24,16 +25,6 @@ const STORAGE_CHECK_MS = 60_000;
 const STORAGE_MAX_MS = 4_000;
 // Leases that ended by a word of their holder; the oldest are forgotten, and end by themselves.
 const RELEASED_MAX = 64;
-const WORDS = {
-  "web-lock-unavailable": "another tab holds the project, or the browser grants no Web Lock",
-  "web-lock-aborted": "the request was aborted",
-  "fallback-open-failed": "the lease's place in this browser's storage cannot be opened",
-  "fallback-read-failed": "the lease could not be read",
-  "fallback-write-failed": "the lease could not be written",
-  "lease-mismatch": "this tab holds the project already, or holds another lease than this one",
-  "lease-expired": "the lease has ended",
-};
-
 // The worker's own calls are numbered apart from those of the page.
 const OWN_CALLS = 0x8000_0000;
 
@@ -52,6 +43,7 @@ const locks = new Map();
 // By the number of the call: what the page asked, for its answer.
 const calls = new Map();
 
+postMessage({ type: "started" });
 self.addEventListener("message", ({ data }) => {
   if (data.op === "start") ready = prepare(data);
   else ready.then(() => guarded(() => hear(data)), () => {});
@@ -191,14 +183,6 @@ class Lock {
   /** Nobody wants what the page would ask for by itself, because it was away. */
   forget() {
     this.#tell("happened", LockNews.Forget);
-  }
-
-  /** A failure as it travels to the page: with the code for it, or that of the step it happened in. */
-  explain(error, code) {
-    if (isOutOfRoom(error)) {
-      return toPlain(new SynclineError("quota-exceeded", "the browser gives this page no more room for the document", { cause: error }));
-    }
-    return failure(code, true, error);
   }
 
   /** One of the above, asked by the worker itself. */
@@ -413,7 +397,7 @@ class Lock {
     try {
       await this.#record.commit(this.#drafts.get(id));
     } catch (error) {
-      calls.get(id).failed = this.explain(error, "fallback-write-failed");
+      calls.get(id).failed = explain(error, "fallback-write-failed");
     }
     guarded(() => this.#tell("happened", LockNews.Committed));
   }
@@ -508,20 +492,11 @@ function answerError(id, error) {
   else postMessage({ type: "answer", id, error });
 }
 
-function failure(code, retryable, cause) {
-  const detail = code.startsWith("fallback") && cause !== undefined ? `: ${cause.message}` : "";
-  return { code, retryable, message: WORDS[code] + detail, cause: cause === undefined ? undefined : String(cause) };
-}
-
 // A tab that looked at another place than the others would see no lease of theirs.
 function refuse(op, id, { project, session }) {
   const error = toPlain(new SynclineError("invalid-argument", "idb-lock is for origins without OPFS; this one has it"));
   if (op === "open-save") postMessage({ type: "save", what: "failed", project, session, error });
   else answerError(id, error);
-}
-
-function isOutOfRoom(error) {
-  return error?.name === "QuotaExceededError" || (error?.cause !== undefined && isOutOfRoom(error.cause));
 }
 
 // A panic leaves the machine unusable; the page is told why and ends this worker.

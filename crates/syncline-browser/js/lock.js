@@ -16,6 +16,8 @@ const LEASE_MAX_MS = 60_000;
 const PROJECT = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 const NOTE = "syncline.lock.released.";
 const PROJECTS_MAX = 100;
+// A network may be slow; one that says nothing for so long is none.
+const START_MAX_MS = 30_000;
 const LOCK_CODE = /^(web-lock|fallback|lease)-/;
 const LOSSES = {
   expired: "the lease could not be renewed in time",
@@ -94,6 +96,7 @@ class Hub {
   news = new EventTarget();
   saves = new Map();
   #worker;
+  #starting;
   #calls = new Map();
   #nextCall = 1;
   /** By lease id: what this page holds. */
@@ -181,6 +184,8 @@ class Hub {
   #start(workerUrl, wasmUrl) {
     if (this.#worker !== undefined) return;
     this.#worker = startWorker(() => spawn(workerUrl), workerBlocked);
+    const late = () => this.#fail(workerBlocked(undefined, `its script did not load within ${START_MAX_MS / 1_000} s`));
+    this.#starting = setTimeout(late, START_MAX_MS);
     this.#worker.addEventListener("message", ({ data }) => this.#hear(data));
     this.#worker.addEventListener("error", (event) => this.#fail(workerFailed(event)));
     this.#worker.postMessage({ op: "start", wasmUrl });
@@ -205,6 +210,7 @@ class Hub {
   }
 
   #hear(message) {
+    clearTimeout(this.#starting);
     switch (message.type) {
       case "answer": {
         const call = this.#calls.get(message.id);
@@ -304,6 +310,7 @@ class Hub {
   #fail(error) {
     if (globalThis[REGISTRY] === this) delete globalThis[REGISTRY];
     this.#listening.abort();
+    clearTimeout(this.#starting);
     this.#worker?.terminate();
     for (const channel of this.#channels.values()) channel.close();
     for (const { reject } of this.#calls.values()) reject(error);

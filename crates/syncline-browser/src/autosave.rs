@@ -233,7 +233,10 @@ mod tests {
             }
         };
         let (done, status, _) = tell(0.0, &|save| save.open(3.0));
-        assert_eq!((done.as_slice(), status.as_str()), (&[SaveDo::Adopt, SaveDo::Acquire, SaveDo::Show][..], "opening"));
+        assert_eq!(
+            (done.as_slice(), status.as_str()),
+            (&[SaveDo::Adopt, SaveDo::Acquire, SaveDo::Show][..], "opening")
+        );
         assert_eq!(tell(1.0, &|save| save.happened(SaveNews::Acquired)).0, [SaveDo::Load]);
         assert_eq!(tell(2.0, &|save| save.loaded(3.0)).1, "saved");
         assert_eq!(tell(3.0, &|save| assert!(!save.changed(0.0, 4.0))).1, "saved");

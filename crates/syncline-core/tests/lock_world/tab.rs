@@ -164,11 +164,9 @@ impl Tab {
             }
         }
         let page_at = self.page.wake_at().map(Timestamp::from_ms);
-        for (timer, at) in [
-            (LOCK_TIMER, self.lock.wake_at()),
-            (SAVE_TIMER, self.save.wake_at()),
-            (PAGE_TIMER, page_at),
-        ] {
+        for (timer, at) in
+            [(LOCK_TIMER, self.lock.wake_at()), (SAVE_TIMER, self.save.wake_at()), (PAGE_TIMER, page_at)]
+        {
             match at {
                 Some(at) => context.set_timer(timer, at.as_ms()),
                 None => context.clear_timer(timer),

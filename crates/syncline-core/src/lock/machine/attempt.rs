@@ -233,7 +233,8 @@ impl Machine {
     /// Nobody wants what the page asked for again by itself, or would ask for when it is back.
     pub(super) fn forget(&mut self) {
         self.come_back = None;
-        if let Doing::Requesting { wish, .. } | Doing::Switching { wish } | Doing::BackingOff { wish, .. } = self.doing
+        if let Doing::Requesting { wish, .. } | Doing::Switching { wish } | Doing::BackingOff { wish, .. } =
+            self.doing
             && wish.call.is_none()
         {
             self.drop_web();
