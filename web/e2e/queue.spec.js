@@ -260,3 +260,49 @@ test("bk_06 covers of another tab are taken up, and a full or missing localStora
   });
   expect(await page.evaluate(() => /** @type {any} */ (window).covers.flush())).toBe(true);
 });
+
+// A tab that stands still keeps its Web Lock and its lifeline: the queue of all tabs stood still with it.
+for (const [name, isPlain] of /** @type {[string, boolean][]} */ ([["by Web Lock", false], ["on plain http", true]])) {
+  test(`st_31 a frozen or busy tab that runs a kept queue is replaced, and gives way when it goes on, ${name}`, async ({ plainTabs }) => {
+    test.slow();
+    const server = await openLockServer();
+    const url = isPlain ? server.lanUrl : server.url;
+    const open = async () => {
+      const page = await plainTabs.newPage();
+      await page.goto(url);
+      await openQueue(page);
+      return page;
+    };
+    const first = await open();
+    await expect.poll(async () => (await ask(first, "status")).runsHere).toBe(true);
+    const second = await open();
+    for (const [key, how] of [["a", "frozen"], ["b", "busy"]]) {
+      const [runner, other] = (await ask(first, "status")).runsHere ? [first, second] : [second, first];
+      const cdp = await plainTabs.newCDPSession(runner);
+      // Without its notice: as by a debugger, a dialog or a phone.
+      await runner.evaluate(() => document.addEventListener("freeze", (event) => event.stopImmediatePropagation(), { capture: true }));
+      await other.bringToFront();
+      const busy =
+        how === "busy"
+          ? runner.evaluate(() => {
+              localStorage.setItem("busy", "yes");
+              const until = performance.now() + 8_000;
+              while (performance.now() < until);
+            })
+          : cdp.send("Page.setWebLifecycleState", { state: "frozen" });
+      if (how === "frozen") await busy;
+      else await expect.poll(() => other.evaluate(() => localStorage.getItem("busy"))).toBe("yes");
+      await ask(other, "enqueue", key);
+      expect(await ask(other, "result", key)).toEqual({ of: key });
+      expect((await ask(other, "status")).runsHere, how).toBe(true);
+      if (how === "frozen") await cdp.send("Page.setWebLifecycleState", { state: "active" });
+      await busy;
+      await expect.poll(async () => (await ask(runner, "status")).runsHere).toBe(false);
+      // One of them runs it, and both may use it.
+      await ask(runner, "enqueue", `${key}-after`);
+      expect(await ask(runner, "result", `${key}-after`)).toEqual({ of: `${key}-after` });
+    }
+    expect((await runs(second)).sort()).toEqual(["a", "a-after", "b", "b-after"]);
+    await server.close();
+  });
+}

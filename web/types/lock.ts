@@ -16,6 +16,7 @@ import {
   type ProjectLockLease,
   type ProjectLockSource,
 } from "syncline";
+import type { AutoSaveEditor } from "syncline/autosave";
 
 export async function byHand(signal: AbortSignal): Promise<string> {
   const retryPolicy: LockRetryPolicy = { initialDelayMs: 200, maxDelayMs: 5_000, multiplier: 2, maxAttempts: Infinity };
@@ -30,6 +31,8 @@ export async function byHand(signal: AbortSignal): Promise<string> {
   const copy: ProjectLockLease = JSON.parse(JSON.stringify(lease));
   const source: ProjectLockSource = copy.source;
 
+  // @ts-expect-error a policy is whole, as in its source
+  await acquireProjectLock({ retryPolicy: { maxAttempts: 3 } });
   // @ts-expect-error a lease is not for writing
   lease.expiresAt = 0;
   // @ts-expect-error a lease is needed, not its id
@@ -105,17 +108,31 @@ new ProjectLockError("ended", { code: "oops", retryable: false });
 export async function saves(editor: HTMLTextAreaElement): Promise<AutoSave> {
   const save = openAutoSave({ project: "atlas", file: "map.json", allowTakeOver: false });
   await save.ready;
-  editor.value = save.text;
-  editor.oninput = () => void save.change(editor.value);
+  const unbind: () => void = save.bind(editor);
+  const other: AutoSaveEditor = {
+    read: () => editor.textContent ?? "",
+    write: (text) => (editor.textContent = text),
+    setReadOnly: (isReadOnly) => (editor.contentEditable = String(!isReadOnly)),
+    onInput: (listener) => editor.addEventListener("input", listener),
+  };
+  save.bind(other);
+  const accepted: boolean = save.change(`${save.text}!`, { base: save.version });
+  // @ts-expect-error a version is a number
+  save.change("", { base: "newest" });
+  // @ts-expect-error neither an editor nor an adapter
+  save.bind(document.body);
+  console.log(accepted);
   const { unsubscribe } = save.subscribe((state) => {
     const status: AutoSaveStatus = state.status;
     console.log(status, state.heldHere, state.holder?.since, state.savedAt, state.problem);
+    if (state.event?.type === "saved") console.log(state.event.text, state.event.version, state.unstored);
     if (status === "conflict") save.resolve("theirs");
   });
   for (const entry of save.history) console.log(entry.type, entry.at);
   await save.takeOver();
   await save.flush();
   unsubscribe();
+  unbind();
   await save.close();
 
   // @ts-expect-error the document is text

@@ -101,6 +101,7 @@ export function advice(error: unknown): string {
     case "ping-refused":
       return error.retryable ? "wait" : "fix the server";
     case "stopped":
+    case "answer-lost":
     case "queue-taken":
       return "nothing to do";
     case "task-failed":

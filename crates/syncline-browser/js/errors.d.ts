@@ -10,7 +10,7 @@
  * | `not-initialized` | no | The function needs `await init()` of its system first. |
  * | `wasm-blocked` | no | The browser or the Content-Security-Policy forbids WASM: allow `'wasm-unsafe-eval'` in `script-src`. |
  * | `wasm-load-failed` | mostly | The `.wasm` file could not be fetched (retryable) or is not what it should be (not retryable). |
- * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src`. |
+ * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src` or `trusted-types`. |
  * | `ping-failed` | yes | A heartbeat got no answer. The next one is sent all the same. |
  * | `ping-refused` | by status | A heartbeat was answered with an error status; retryable for 408, 429 and 5xx. The next one is sent all the same. |
  * | `stopped` | no | The viewer was stopped before it had a session id, or the queue or the state was closed. |
@@ -18,8 +18,9 @@
  * | `task-dead` | yes | {@link Queue.result}: all attempts were used up. {@link Queue.retryDead} gives the key new ones. |
  * | `unknown-key` | no | {@link Queue.result}: the key was never enqueued, was removed, or its result made room for newer ones. |
  * | `queue-full` | yes | The queue holds `maxKeys` keys; it took none of the new ones. |
+ * | `answer-lost` | yes | The tab that ran the kept queue carried out what was asked, and was gone before it could say so. |
  * | `queue-taken` | yes | Another tab runs the kept queue now; this one follows it. |
- * | `storage-failed` | mostly | IndexedDB or localStorage failed or is forbidden here. |
+ * | `storage-failed` | mostly | IndexedDB or localStorage failed, did not answer in time, or is forbidden here. |
  * | `quota-exceeded` | by place | The browser gives this page no more room; retryable for covers, which are written when there is room. |
  * | `invalid-value` | no | {@link State.put}: the value cannot be stored; `fields` has the path of what is wrong. |
  * | `invalid-settings` | no | {@link State.setSettings}: `fields` names every wrong field. |
@@ -42,6 +43,7 @@ export type SynclineErrorCode =
   | "task-dead"
   | "unknown-key"
   | "queue-full"
+  | "answer-lost"
   | "queue-taken"
   | "storage-failed"
   | "quota-exceeded"

@@ -7,6 +7,8 @@
 // All tabs of an origin look at the same place: the first one to ask writes down which it is, and the others read that.
 // What a record means, and when to open it, is left to the rules.
 
+import { deadline } from "./errors.js";
+
 const FILE = ".lock";
 const DRAFTS = ".drafts";
 const UNFINISHED = "~";
@@ -25,6 +27,7 @@ const STEPS = {
   read: "reading failed",
   write: "writing failed",
 };
+const OPEN_MAX_MS = 4_000;
 const READ_MAX_MS = 1_000;
 // Far more changes than can be made within READ_MAX_MS.
 const NUMBERS_KEPT = 1_000;
@@ -142,7 +145,7 @@ class FileRecord {
     const handle = await drafts.getFileHandle(own + UNFINISHED, { create: true });
     const pen = await handle.createSyncAccessHandle();
     try {
-      if (pen.write(bytes, { at: 0 }) !== bytes.byteLength) throw new Error("only a part of it fits");
+      if (pen.write(bytes, { at: 0 }) !== bytes.byteLength) throw new DOMException("only a part of it fits", "QuotaExceededError");
       // A lease need not outlive the machine.
       if (durable) pen.flush();
     } finally {
@@ -196,10 +199,11 @@ class FileRecord {
   }
 
   #open() {
-    this.#places ??= attempt("open", async () => {
+    const open = async () => {
       const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(this.#project, { create: true });
       return { folder, drafts: await folder.getDirectoryHandle(DRAFTS, { create: true }) };
-    }).catch((error) => {
+    };
+    this.#places ??= attempt("open", () => deadline(open(), OPEN_MAX_MS, "storage-failed", "the folder of the project")).catch((error) => {
       this.#places = undefined;
       throw error;
     });

@@ -5,7 +5,8 @@
 // rules.
 
 import { Saver } from "./autosave-worker.js";
-import { SynclineError, toPlain } from "./errors.js";
+import { SynclineError, deadline, toPlain } from "./errors.js";
+import { explain, failure } from "./lock-failure.js";
 import { keepLifeline, whenGone } from "./lifeline.js";
 import { openRecord, usesFiles } from "./lock-record.js";
 import instantiate, {
@@ -20,18 +21,10 @@ import instantiate, {
 import { wasmModule } from "./wasm.js";
 
 const STORAGE_CHECK_MS = 60_000;
+// A browser that takes so long to open its storage will not open it at all.
+const STORAGE_MAX_MS = 4_000;
 // Leases that ended by a word of their holder; the oldest are forgotten, and end by themselves.
 const RELEASED_MAX = 64;
-const WORDS = {
-  "web-lock-unavailable": "another tab holds the project, or the browser grants no Web Lock",
-  "web-lock-aborted": "the request was aborted",
-  "fallback-open-failed": "the lease's place in this browser's storage cannot be opened",
-  "fallback-read-failed": "the lease could not be read",
-  "fallback-write-failed": "the lease could not be written",
-  "lease-mismatch": "this tab holds the project already, or holds another lease than this one",
-  "lease-expired": "the lease has ended",
-};
-
 // The worker's own calls are numbered apart from those of the page.
 const OWN_CALLS = 0x8000_0000;
 
@@ -50,6 +43,7 @@ const locks = new Map();
 // By the number of the call: what the page asked, for its answer.
 const calls = new Map();
 
+postMessage({ type: "started" });
 self.addEventListener("message", ({ data }) => {
   if (data.op === "start") ready = prepare(data);
   else ready.then(() => guarded(() => hear(data)), () => {});
@@ -60,9 +54,10 @@ async function prepare({ wasmUrl }) {
   try {
     // Throws at once where the user forbids storage.
     new BroadcastChannel("syncline-lock").close();
-    [files] = await Promise.all([usesFiles(), init(wasmUrl)]);
+    const place = deadline(usesFiles(), STORAGE_MAX_MS, "fallback-open-failed", "this browser's storage");
+    [files] = await Promise.all([place, init(wasmUrl)]);
   } catch (cause) {
-    const error = cause instanceof SynclineError ? cause : failure("fallback-open-failed", true, cause);
+    const error = cause instanceof SynclineError ? cause : failure("fallback-open-failed", false, cause);
     postMessage({ type: "failed", error: toPlain(error) });
     throw cause;
   }
@@ -70,7 +65,7 @@ async function prepare({ wasmUrl }) {
 
 function hear({ op, id, project, ...facts }) {
   if (id !== undefined) calls.set(id, { project, ...facts });
-  if (facts.mechanism === "idb-lock" && files) return refuse(op, id, project);
+  if (facts.mechanism === "idb-lock" && files) return refuse(op, id, { project, ...facts });
   switch (op) {
     case "hide":
       for (const lock of locks.values()) lock.hide();
@@ -79,10 +74,10 @@ function hear({ op, id, project, ...facts }) {
       for (const lock of locks.values()) lock.show();
       break;
     case "open-save":
-      lockOf(project, facts.mechanism).saver = new Saver(lockOf(project), { project, ...facts }, postMessage.bind(self));
+      lockOf(project, facts.mechanism).open({ project, ...facts });
       break;
     case "save":
-      locks.get(project)?.saver?.hear(facts);
+      locks.get(project)?.tellSaver(facts);
       break;
     case "released":
       locks.get(project)?.overhear({ type: "released", ...facts });
@@ -108,6 +103,8 @@ function lockOf(project, mechanism) {
 
 class Lock {
   saver;
+  /** Settles when the saver before has ended. */
+  #saversEnd;
   #project;
   #machine;
   #record;
@@ -144,8 +141,27 @@ class Lock {
     this.#channel.close();
   }
 
+  /** A document is opened. The one before may be on its way out, with the lock still in its hands. */
+  open(facts) {
+    this.#endSaver();
+    this.saver = new Saver(this, facts, postMessage.bind(self), this.#saversEnd);
+  }
+
+  tellSaver({ session, what, ...facts }) {
+    if (this.saver?.session !== session) return;
+    if (what === "close") this.#endSaver();
+    else this.saver.hear({ what, ...facts });
+  }
+
+  #endSaver() {
+    const { saver } = this;
+    if (saver === undefined) return;
+    this.saver = undefined;
+    this.#saversEnd = Promise.all([this.#saversEnd, saver.end()]);
+  }
+
   acquire(id, { maxWaitMs, retryPolicy, leaseMs, keep, comeBack, released }) {
-    if (released !== undefined) this.#forget(released);
+    for (const leaseId of released ?? []) this.#forget(leaseId);
     const wish = Object.assign(new LockWish(), { maxWaitMs, ...retryPolicy, leaseMs, keep, comeBack });
     this.#tell("acquire", id, ...randomBits(), wish);
     wish.free();
@@ -164,13 +180,19 @@ class Lock {
     this.#tell("abort", id);
   }
 
+  /** Nobody wants what the page would ask for by itself, because it was away. */
+  forget() {
+    this.#tell("happened", LockNews.Forget);
+  }
+
   /** One of the above, asked by the worker itself. */
   ask(op, facts) {
     const id = OWN_CALLS + (ownCalls = (ownCalls + 1) % OWN_CALLS);
-    return new Promise((resolve, reject) => {
+    const answer = new Promise((resolve, reject) => {
       calls.set(id, { project: this.#project, resolve, reject });
       this[op](id, facts);
     });
+    return Object.assign(answer, { abort: () => this.abort(id) });
   }
 
   /** Puts a draft in place of its document while the lease is surely ours. */
@@ -319,8 +341,9 @@ class Lock {
       });
     };
     const options = steal ? { steal: true } : { signal: request.abort.signal };
-    navigator.locks
-      .request(`syncline-lock:${this.#project}`, options, hold)
+    // Some browsers throw where others reject.
+    const ask = async () => navigator.locks.request(`syncline-lock:${this.#project}`, options, hold);
+    ask()
       .catch((cause) => {
         if (request.dropped) return;
         this.#cause = cause;
@@ -374,7 +397,7 @@ class Lock {
     try {
       await this.#record.commit(this.#drafts.get(id));
     } catch (error) {
-      calls.get(id).failed = failure("fallback-write-failed", true, error);
+      calls.get(id).failed = explain(error, "fallback-write-failed");
     }
     guarded(() => this.#tell("happened", LockNews.Committed));
   }
@@ -406,7 +429,8 @@ class Lock {
     postMessage({ type: "event", event: news, marginMs });
     if (event === "renewed") this.#checkStorage();
     if (event === "backoff") this.say({ type: "waiting" });
-    queueMicrotask(() => guarded(() => this.saver?.note(news)));
+    const cause = this.#cause;
+    queueMicrotask(() => guarded(() => this.saver?.note(news, cause)));
   }
 
   #lost(leaseId, loss) {
@@ -468,15 +492,10 @@ function answerError(id, error) {
   else postMessage({ type: "answer", id, error });
 }
 
-function failure(code, retryable, cause) {
-  const detail = code.startsWith("fallback") && cause !== undefined ? `: ${cause.message}` : "";
-  return { code, retryable, message: WORDS[code] + detail, cause: cause === undefined ? undefined : String(cause) };
-}
-
 // A tab that looked at another place than the others would see no lease of theirs.
-function refuse(op, id, project) {
+function refuse(op, id, { project, session }) {
   const error = toPlain(new SynclineError("invalid-argument", "idb-lock is for origins without OPFS; this one has it"));
-  if (op === "open-save") postMessage({ type: "save", what: "failed", project, error });
+  if (op === "open-save") postMessage({ type: "save", what: "failed", project, session, error });
   else answerError(id, error);
 }
 

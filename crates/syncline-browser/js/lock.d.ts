@@ -16,16 +16,16 @@ export interface ProjectLockLease {
   readonly source: ProjectLockSource;
 }
 
-/** The pauses between attempts: each is `multiplier` times the one before, `maxDelayMs` at most. */
+/**
+ * The pauses between attempts: each is `multiplier` times the one before, `maxDelayMs` at most. Without a policy: 200, 5000, 2,
+ * `Infinity`.
+ */
 export interface LockRetryPolicy {
-  /** Default: 200. */
-  readonly initialDelayMs?: number;
-  /** Default: 5000. */
-  readonly maxDelayMs?: number;
-  /** Default: 2. */
-  readonly multiplier?: number;
-  /** Attempts in all. Default: `Infinity`. */
-  readonly maxAttempts?: number;
+  readonly initialDelayMs: number;
+  readonly maxDelayMs: number;
+  readonly multiplier: number;
+  /** Attempts in all. */
+  readonly maxAttempts: number;
 }
 
 /** Options of {@link acquireProjectLock} and {@link withProjectLock}. */

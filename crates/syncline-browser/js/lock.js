@@ -7,14 +7,17 @@
 
 import { SynclineError, fromPlain } from "./errors.js";
 import { Grip } from "./lock-grip.js";
+import { startWorker } from "./worker.js";
 
-const REGISTRY = Symbol.for("syncline.locks.1");
+const REGISTRY = Symbol.for("syncline.locks.2");
 const RETRY = { initialDelayMs: 200, maxDelayMs: 5_000, multiplier: 2, maxAttempts: Infinity };
 const LEASE_MIN_MS = 1_000;
 const LEASE_MAX_MS = 60_000;
 const PROJECT = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 const NOTE = "syncline.lock.released.";
 const PROJECTS_MAX = 100;
+// A network may be slow; one that says nothing for so long is none.
+const START_MAX_MS = 30_000;
 const LOCK_CODE = /^(web-lock|fallback|lease)-/;
 const LOSSES = {
   expired: "the lease could not be renewed in time",
@@ -93,6 +96,7 @@ class Hub {
   news = new EventTarget();
   saves = new Map();
   #worker;
+  #starting;
   #calls = new Map();
   #nextCall = 1;
   /** By lease id: what this page holds. */
@@ -102,12 +106,14 @@ class Hub {
   #channels = new Map();
   /** What was given back by word, and has still to be noted. */
   #left = [];
+  /** The leases that the page gave up when it last went: what the worker said of them before is heard later. */
+  #given = new Set();
   #listening = new AbortController();
 
   async acquire({ signal, workerUrl, wasmUrl, ...wanted }, keep, comeBack = false) {
     if (signal?.aborted) return this.#refuseAborted(wanted.project);
     this.#start(workerUrl, wasmUrl);
-    const { id, answer } = this.#call("acquire", { ...wanted, keep, comeBack, released: readNote(wanted.project) });
+    const { id, answer } = this.#call("acquire", { ...wanted, keep, comeBack, released: readNotes(wanted.project) });
     const abort = () => this.#worker?.postMessage({ op: "abort", call: id });
     signal?.addEventListener("abort", abort);
     try {
@@ -145,6 +151,11 @@ class Hub {
     this.#worker.postMessage(message);
   }
 
+  /** Whether this lease is held here and certain on both clocks, right now. */
+  isSure(leaseId) {
+    return this.#grips.get(leaseId)?.isOver() === false;
+  }
+
   /** Watches over a lease that was granted to this page. */
   grip(project, granted) {
     const { leaseId } = granted.lease;
@@ -172,11 +183,9 @@ class Hub {
 
   #start(workerUrl, wasmUrl) {
     if (this.#worker !== undefined) return;
-    try {
-      this.#worker = spawn(workerUrl);
-    } catch (cause) {
-      throw workerBlocked(cause);
-    }
+    this.#worker = startWorker(() => spawn(workerUrl), workerBlocked);
+    const late = () => this.#fail(workerBlocked(undefined, `its script did not load within ${START_MAX_MS / 1_000} s`));
+    this.#starting = setTimeout(late, START_MAX_MS);
     this.#worker.addEventListener("message", ({ data }) => this.#hear(data));
     this.#worker.addEventListener("error", (event) => this.#fail(workerFailed(event)));
     this.#worker.postMessage({ op: "start", wasmUrl });
@@ -201,6 +210,7 @@ class Hub {
   }
 
   #hear(message) {
+    clearTimeout(this.#starting);
     switch (message.type) {
       case "answer": {
         const call = this.#calls.get(message.id);
@@ -213,8 +223,9 @@ class Hub {
         const { event, marginMs } = message;
         if (event.error !== undefined) event.error = revive(event.error);
         if (event.type === "renewed") this.#grips.get(event.lease.leaseId)?.extend({ lease: event.lease, marginMs });
-        // Acquired by the worker itself, for AutoSave: it ends with the page like any other.
-        if (event.type === "acquired" && this.saves.has(event.project)) {
+        // Acquired by the worker itself, for AutoSave: it ends with the page like any other. A page that was busy for longer
+        // than the lease has lost sight of it, and finds it again.
+        if (["acquired", "renewed"].includes(event.type) && this.saves.has(event.project) && !this.#given.has(event.lease.leaseId)) {
           this.grip(event.project, { lease: event.lease, marginMs });
         }
         if (event.type === "released") {
@@ -266,11 +277,14 @@ class Hub {
       doubt();
       this.#channel(project).postMessage({ type: "released", leaseId: lease.leaseId });
     }
+    this.#given = new Set(grips.map(({ lease }) => lease.leaseId));
     for (const grip of grips) {
       this.#left.push([grip.project, grip.lease.leaseId]);
       grip.lose(ended(`the page ${how} and gave its lease back`));
     }
     this.#worker.postMessage({ op: "hide" });
+    // Before the page stands still, so that it is shown as it is when it goes on.
+    this.#tellSaves("left", {});
   }
 
   #writeNotes() {
@@ -296,6 +310,7 @@ class Hub {
   #fail(error) {
     if (globalThis[REGISTRY] === this) delete globalThis[REGISTRY];
     this.#listening.abort();
+    clearTimeout(this.#starting);
     this.#worker?.terminate();
     for (const channel of this.#channels.values()) channel.close();
     for (const { reject } of this.#calls.values()) reject(error);
@@ -329,11 +344,10 @@ function spawn(workerUrl) {
   return new Worker(new URL("./lock-worker.js", import.meta.url), { type: "module", name: "syncline-lock" });
 }
 
-function workerBlocked(cause) {
+function workerBlocked(cause, why) {
   return new SynclineError(
     "worker-blocked",
-    "the lock's worker could not start: lock-worker.js must be on the page's own origin, and allowed by worker-src in " +
-      "its Content-Security-Policy",
+    `the lock's worker could not start: ${why ?? "lock-worker.js must be on the page's own origin, and allowed by worker-src in its Content-Security-Policy"}`,
     { cause },
   );
 }
@@ -344,21 +358,30 @@ function workerFailed(event) {
   return new SynclineError("internal", `the lock's worker failed: ${event.message}`, { cause: event.error ?? undefined });
 }
 
-// The one store that is written at once, even by a page that is being closed. Without it a lease ends by itself.
+// The one kind of storage that is written at once, even by a page that is being closed. Where all tabs' is full or forbidden,
+// that of this tab serves for a reload. Without any, a lease ends by itself.
 function writeNote(project, leaseId) {
-  try {
-    localStorage.setItem(NOTE + project, leaseId);
-  } catch {
-    // Forbidden or full.
+  for (const storage of [() => localStorage, () => sessionStorage]) {
+    try {
+      return storage().setItem(NOTE + project, leaseId);
+    } catch {
+      // Forbidden or full.
+    }
   }
 }
 
-export function readNote(project) {
-  try {
-    return localStorage.getItem(NOTE + project) ?? undefined;
-  } catch {
-    return undefined;
+/** The leases that were given up by a note. */
+export function readNotes(project) {
+  const notes = [];
+  for (const storage of [() => localStorage, () => sessionStorage]) {
+    try {
+      const note = storage().getItem(NOTE + project);
+      if (note !== null) notes.push(note);
+    } catch {
+      // Forbidden.
+    }
   }
+  return notes;
 }
 
 export function readOptions(options = {}) {

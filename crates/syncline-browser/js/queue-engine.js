@@ -67,6 +67,8 @@ export class Engine {
 
   #paused;
   #closed = false;
+  // Why it is.
+  #why;
   #writing = false;
   #due = false;
   #turning = false;
@@ -196,6 +198,7 @@ export class Engine {
   // Resolves when everything that has happened so far is kept.
   kept() {
     if (this.#store === undefined) return Promise.resolve();
+    if (this.#closed) return Promise.reject(this.#why);
     return new Promise((resolve, reject) => {
       this.#whenKept.push({ resolve, reject });
       this.#wake();
@@ -204,7 +207,8 @@ export class Engine {
 
   idle() {
     if (this.#idle && !this.#due) return Promise.resolve();
-    return new Promise((resolve) => this.#whenIdle.push(resolve));
+    if (this.#closed) return Promise.reject(this.#why);
+    return new Promise((resolve, reject) => this.#whenIdle.push({ resolve, reject }));
   }
 
   status() {
@@ -213,10 +217,16 @@ export class Engine {
 
   // Ends the calls and keeps what there is to keep. With a store, what ran is first in line at the next start.
   async close(error) {
-    if (this.#closed) return;
     await this.kept().catch(ignore);
-    this.#closed = true;
+    this.#end(error);
+  }
+
+  // Whatever waits for something is answered: nothing will happen any more.
+  #end(error) {
+    if (this.#closed) return;
+    [this.#closed, this.#why] = [true, error];
     clearTimeout(this.#timer);
+    for (const { reject } of [...this.#whenKept.splice(0), ...this.#whenIdle.splice(0)]) reject(error);
     for (const call of this.#running.splice(0)) {
       call.isRunning = false;
       call.context.abort(error);
@@ -353,7 +363,7 @@ export class Engine {
       },
       (error) => {
         // The rules are ahead of what is kept: whoever runs the queue must begin again from there.
-        this.#closed = true;
+        this.#end(error);
         waiting.forEach(({ reject }) => reject(error));
         this.#store.failed(error);
       },
@@ -454,7 +464,7 @@ export class Engine {
       this.#expiryAt = Infinity;
       clearTimeout(this.#timer);
       this.#timerAt = Infinity;
-      this.#whenIdle.splice(0).forEach((resolve) => resolve());
+      this.#whenIdle.splice(0).forEach(({ resolve }) => resolve());
     }
     const at = Math.min(Number.isNaN(wakeAt) ? Infinity : wakeAt, this.#expiryAt);
     // A timer that fires too early does no harm; setting one for each task would.

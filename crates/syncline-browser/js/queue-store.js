@@ -1,16 +1,24 @@
 // Keeps one queue in IndexedDB: a row per key, the pace, and what other tabs ask for.
 //
 // Guarantees: one transaction per step holds the rows that changed, the pace and the requests that were carried out, all
-// or none, never the whole queue. A tab whose turn is over cannot write any more: every transaction checks that nobody
-// else has taken the queue since (`epoch`). Survives a reload and the death of the tab or the browser; the last moments
-// before the power fails may be lost, as IndexedDB leaves flushing the disk to the system.
+// or none, never the whole queue. A tab whose turn is over cannot write any more: each write is numbered, a number is used
+// once, and a tab that has not written for a while looks first whether the last number is still its own. No transaction waits
+// for its page, so a tab that is frozen in the middle of one holds up nobody. Survives a reload and the death of the tab or
+// the browser; the last moments before the power fails may be lost, as IndexedDB leaves flushing the disk to the system.
 
-import { SynclineError } from "./errors.js";
+import { SynclineError, deadline } from "./errors.js";
 
 const VERSION = 1;
 const KEYS = "keys";
 const META = "meta";
 const INBOX = "inbox";
+const TURN = "turn";
+// Far more writes than can be made in the time for which a look at the last number counts.
+const TURNS_KEPT = 1_000;
+const LOOK_COUNTS_MS = 1_000;
+const OPEN_MAX_MS = 4_000;
+// A queue of a million keys takes a while to be read.
+const STEP_MAX_MS = 30_000;
 
 export async function openStore(name) {
   if (typeof indexedDB === "undefined") {
@@ -22,7 +30,7 @@ export async function openStore(name) {
     request.result.createObjectStore(META);
     request.result.createObjectStore(INBOX, { autoIncrement: true });
   };
-  return new Store(await outcome(request));
+  return new Store(await deadline(outcome(request), OPEN_MAX_MS, "storage-failed", "the queue's database"));
 }
 
 // Throws where the user forbids storage.
@@ -36,7 +44,9 @@ function openDatabase(name) {
 
 class Store {
   #database;
-  #epoch;
+  // The number of the last write by this tab, and when it was known to be the last of all.
+  #turn = 0;
+  #lookedAt = -Infinity;
 
   constructor(database) {
     this.#database = database;
@@ -46,65 +56,88 @@ class Store {
 
   // From now on, only this tab's writes count.
   async take() {
-    const transaction = this.#begin([META], "readwrite");
-    const meta = transaction.objectStore(META);
-    this.#epoch = ((await outcome(meta.get("epoch"))) ?? 0) + 1;
-    meta.put(this.#epoch, "epoch");
-    await ended(transaction);
+    const [newest, epoch = 0] = await this.#ask([META], ([meta]) => [newestTurn(meta), meta.get("epoch")]);
+    this.#turn = turnOf(newest);
+    await this.#change([META], ([meta]) => {
+      // For tabs that run an older version of this package.
+      meta.put(epoch + 1, "epoch");
+    });
   }
 
   async read() {
-    const transaction = this.#begin([KEYS, META], "readonly");
-    const keys = transaction.objectStore(KEYS);
-    const meta = transaction.objectStore(META);
-    const [names, rows, pace, paused] = await Promise.all(
-      [keys.getAllKeys(), keys.getAll(), meta.get("pace"), meta.get("paused")].map(outcome),
-    );
+    const [names, rows, pace, paused] = await this.#ask([KEYS, META], ([keys, meta]) => [
+      keys.getAllKeys(),
+      keys.getAll(),
+      meta.get("pace"),
+      meta.get("paused"),
+    ]);
     return { rows: names.map((key, index) => [key, rows[index].numbers, rows[index].value]), pace, paused };
   }
 
   async write({ puts, deletes, pace, paused, carriedOut }) {
-    const transaction = this.#begin([KEYS, META, INBOX], "readwrite");
-    const meta = transaction.objectStore(META);
-    if ((await outcome(meta.get("epoch"))) !== this.#epoch) {
-      transaction.abort();
-      throw new SynclineError("queue-taken", "another tab runs this queue now", { retryable: true });
-    }
-    const keys = transaction.objectStore(KEYS);
-    for (const key of deletes) keys.delete(key);
-    for (const [key, numbers, value] of puts) keys.put({ numbers, value }, key);
-    meta.put(Array.from(pace), "pace");
-    meta.put(paused, "paused");
-    for (const id of carriedOut) transaction.objectStore(INBOX).delete(id);
-    await ended(transaction);
+    if (performance.now() - this.#lookedAt > LOOK_COUNTS_MS) await this.#look();
+    await this.#change([META, KEYS, INBOX], ([meta, keys, inbox]) => {
+      for (const key of deletes) keys.delete(key);
+      for (const [key, numbers, value] of puts) keys.put({ numbers, value }, key);
+      meta.put(Array.from(pace), "pace");
+      meta.put(paused, "paused");
+      for (const id of carriedOut) inbox.delete(id);
+    });
   }
 
   async post(request) {
     const transaction = this.#begin([INBOX], "readwrite");
     transaction.objectStore(INBOX).add(request);
-    await ended(transaction);
+    transaction.commit();
+    await inTime(ended(transaction));
   }
 
   async posted() {
-    const inbox = this.#begin([INBOX], "readonly").objectStore(INBOX);
-    const [ids, requests] = await Promise.all([inbox.getAllKeys(), inbox.getAll()].map(outcome));
+    const [ids, requests] = await this.#ask([INBOX], ([inbox]) => [inbox.getAllKeys(), inbox.getAll()]);
     return ids.map((id, index) => [id, requests[index]]);
-  }
-
-  // Where there are no Web Locks: takes or keeps the lease, unless somebody else has it who is not known as gone; settles
-  // with that one. One transaction is one step for all tabs.
-  async lease(mine, lengthMs, gone) {
-    const transaction = this.#begin([META], "readwrite");
-    const meta = transaction.objectStore(META);
-    const held = await outcome(meta.get("lease"));
-    const isFree = held === undefined || [mine.holder, gone].includes(held.holder) || held.until <= Date.now();
-    if (isFree) meta.put({ ...mine, until: Date.now() + lengthMs }, "lease");
-    await ended(transaction);
-    return isFree ? undefined : held;
   }
 
   close() {
     this.#database.close();
+  }
+
+  // Whether nobody has taken the queue since this tab wrote last.
+  async #look() {
+    const at = performance.now();
+    const [newest] = await this.#ask([META], ([meta]) => [newestTurn(meta)]);
+    if (turnOf(newest) !== this.#turn) throw taken();
+    this.#lookedAt = at;
+  }
+
+  // All that `ask` asks, answered as of one moment.
+  async #ask(names, ask) {
+    const transaction = this.#begin(names, "readonly");
+    const requests = ask(names.map((name) => transaction.objectStore(name)));
+    // Or it would stay open, and keep writers out, until its page has heard the answers.
+    transaction.commit();
+    return inTime(Promise.all(requests.map(outcome)));
+  }
+
+  // The next write of this tab, unless that number was used by another. Its row comes last: Firefox commits a transaction in
+  // which a request failed if others were made behind that one.
+  async #change(names, change) {
+    const at = performance.now();
+    const transaction = this.#begin(names, "readwrite");
+    change(names.map((name) => transaction.objectStore(name)));
+    const meta = transaction.objectStore(META);
+    const turn = this.#turn + 1;
+    meta.delete(IDBKeyRange.bound([TURN, 0], [TURN, Math.max(0, turn - TURNS_KEPT)]));
+    const added = meta.add(1, [TURN, turn]);
+    let isTaken = false;
+    added.onerror = () => (isTaken = added.error?.name === "ConstraintError");
+    transaction.commit();
+    try {
+      await inTime(ended(transaction));
+    } catch (error) {
+      throw isTaken ? taken() : error;
+    }
+    if (isTaken) throw taken();
+    [this.#turn, this.#lookedAt] = [turn, at];
   }
 
   #begin(names, mode) {
@@ -114,6 +147,18 @@ class Store {
       throw failed(cause);
     }
   }
+}
+
+function newestTurn(meta) {
+  return meta.openKeyCursor(IDBKeyRange.bound([TURN, 0], [TURN, Infinity]), "prev");
+}
+
+function turnOf(cursor) {
+  return cursor === null ? 0 : cursor.key[1];
+}
+
+function inTime(work) {
+  return deadline(work, STEP_MAX_MS, "storage-failed", "the queue's database");
 }
 
 function outcome(request) {
@@ -129,6 +174,10 @@ function ended(transaction) {
     transaction.oncomplete = () => resolve();
     transaction.onabort = () => reject(failed(transaction.error));
   });
+}
+
+function taken() {
+  return new SynclineError("queue-taken", "another tab runs this queue now", { retryable: true });
 }
 
 export function failed(cause) {

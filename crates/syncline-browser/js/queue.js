@@ -44,6 +44,8 @@ class Queue {
   #carriedOut = [];
   #listeners = new Set();
   #pending = new Map();
+  // What this tab is about to answer for others.
+  #answering = new Set();
   #requests = 0;
   #me = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
   #numbers = new Array(14).fill(0);
@@ -152,7 +154,7 @@ class Queue {
     const error = new SynclineError("stopped", `the queue ${JSON.stringify(this.name)} was closed`);
     await this.#ready.catch(() => {});
     await this.#engine?.close(error);
-    this.#tabs?.close();
+    await this.#tabs?.close();
     this.#store?.close();
     clearTimeout(this.#telling);
     for (const { reject } of this.#pending.values()) reject(error);
@@ -169,9 +171,9 @@ class Queue {
     }
     const [{ openStore }, { Tabs }] = await Promise.all([import("./queue-store.js"), import("./queue-tabs.js")]);
     this.#store = await openStore(name);
-    this.#tabs = new Tabs(name, this.#store, {
+    this.#tabs = new Tabs(name, {
       hear: (message) => this.#hear(message),
-      lead: () => this.#lead(Engine),
+      lead: () => this.#lead(Engine).catch((error) => this.#report(error)),
       stop: () => this.#follow(),
     });
     this.#tabs.say({ type: "hello" });
@@ -199,11 +201,15 @@ class Queue {
 
   // This tab runs the queue from now on.
   async #lead(Engine) {
+    // What an earlier turn of this tab did and did not keep is to be done again.
+    this.#carriedOut.length = 0;
+    this.#answering.clear();
     await this.#store.take();
     this.#engine = this.#start(Engine, await this.#store.read());
     this.#listen();
-    await this.#carryOutPosted();
-    for (const [id, { operation, values }] of this.#pending) {
+    const asked = [...this.#pending].filter(([, { isAsked }]) => isAsked);
+    await this.#carryOutPosted(asked.filter(([, { operation }]) => CHANGES.has(operation)).map(([id]) => id));
+    for (const [id, { operation, values }] of asked) {
       if (!CHANGES.has(operation)) this.#answer(id, this.#perform(operation, values));
     }
     this.#tabs.say({ type: "leader" });
@@ -219,15 +225,35 @@ class Queue {
   async #do(operation, values) {
     if (this.#closed) throw new SynclineError("stopped", `the queue ${JSON.stringify(this.name)} was closed`);
     if (this.#engine === undefined) await this.#ready;
-    if (this.#engine !== undefined) return this.#perform(operation, values);
+    if (this.#engine !== undefined) {
+      try {
+        return await this.#perform(operation, values);
+      } catch (error) {
+        // A question goes to whoever runs the queue now; a change may have been kept or not.
+        if (error.code !== "queue-taken" || CHANGES.has(operation) || this.#closed) throw error;
+      }
+    }
     // Another tab runs it, or none yet does.
     const id = `${this.#me}-${++this.#requests}`;
-    const answer = new Promise((resolve, reject) => this.#pending.set(id, { operation, values, resolve, reject }));
-    if (CHANGES.has(operation)) await this.#store.post({ id, operation, values });
+    const asked = { operation, values, isAsked: false };
+    const answer = new Promise((resolve, reject) => this.#pending.set(id, Object.assign(asked, { resolve, reject })));
+    // What fails before it is asked for is told by the answer alone.
+    answer.catch(() => {});
+    if (CHANGES.has(operation)) await this.#post({ id, operation, values });
+    asked.isAsked = true;
     if (this.#engine === undefined) this.#tabs.say({ type: "request", id, operation, values });
-    else if (CHANGES.has(operation)) await this.#carryOutPosted();
+    else if (CHANGES.has(operation)) await this.#carryOutPosted([]);
     else this.#answer(id, this.#perform(operation, values));
     return answer;
+  }
+
+  async #post(request) {
+    try {
+      await this.#store.post(request);
+    } catch (error) {
+      this.#pending.delete(request.id);
+      throw error;
+    }
   }
 
   async #perform(operation, values) {
@@ -238,9 +264,16 @@ class Queue {
     return value;
   }
 
-  // Carries out what the other tabs ask for and this one asked for before it led.
-  async #carryOutPosted() {
-    for (const [number, { id, operation, values }] of await this.#store.posted()) {
+  // Carries out what the other tabs ask for and this one asked for before it led. Those who ask again (`waiting`) are answered
+  // in any case: what they ask is not there if the tab that carried it out went away before it could answer.
+  async #carryOutPosted(waiting) {
+    const posted = await this.#store.posted();
+    for (const id of waiting) {
+      if (this.#engine === undefined || this.#answering.has(id) || posted.some(([, request]) => request.id === id)) continue;
+      const problem = "the tab that carried this out went away before it could say what came of it";
+      this.#answer(id, Promise.reject(new SynclineError("answer-lost", problem, { retryable: true })));
+    }
+    for (const [number, { id, operation, values }] of posted) {
       if (this.#engine === undefined || this.#carriedOut.includes(number)) continue;
       let outcome;
       try {
@@ -254,15 +287,17 @@ class Queue {
   }
 
   async #answer(id, outcome) {
+    this.#answering.add(id);
     let reply;
     try {
       reply = { type: "reply", id, value: await outcome };
     } catch (error) {
-      if (error.code === "queue-taken") return;
+      if (error.code === "queue-taken") return void this.#answering.delete(id);
       reply = { type: "reply", id, error: { code: error.code, message: error.message, retryable: error.retryable } };
     }
     if (this.#pending.has(id)) this.#hear(reply);
     else this.#tabs.say(reply);
+    this.#answering.delete(id);
   }
 
   #hear(message) {
@@ -271,11 +306,13 @@ class Queue {
         if (this.#engine !== undefined) this.#tellStatus();
         break;
       case "leader":
-        for (const [id, { operation, values }] of this.#pending) this.#tabs.say({ type: "request", id, operation, values });
+        for (const [id, { operation, values, isAsked }] of this.#pending) {
+          if (isAsked) this.#tabs.say({ type: "request", id, operation, values, isAgain: true });
+        }
         break;
       case "request":
         if (this.#engine === undefined) break;
-        if (CHANGES.has(message.operation)) this.#carryOutPosted().catch((error) => this.#report(error));
+        if (CHANGES.has(message.operation)) this.#carryOutPosted(message.isAgain ? [message.id] : []).catch((error) => this.#report(error));
         else this.#answer(message.id, this.#perform(message.operation, message.values));
         break;
       case "reply": {

@@ -6,6 +6,7 @@
 // throttled in hidden tabs.
 
 import { SynclineError, fromPlain } from "./errors.js";
+import { startWorker } from "./worker.js";
 
 // On globalThis, because a bundler may put this module into a page twice. The number is the version of the
 // `join(user)` contract below.
@@ -70,10 +71,11 @@ class Viewer {
 
   #start() {
     try {
-      this.#worker = spawn(this.#options.workerUrl);
-    } catch (cause) {
+      const { workerUrl } = this.#options;
+      this.#worker = startWorker(() => spawn(workerUrl), (cause, why) => workerBlocked(workerUrl, cause, why));
+    } catch (error) {
       // Callers get their handle first, so that a blocked worker always looks the same to them.
-      queueMicrotask(() => this.#fail(workerBlocked(this.#options.workerUrl, cause)));
+      queueMicrotask(() => this.#fail(error));
       return;
     }
     this.#on(this.#worker, "message", ({ data }) => this.#hear(data));
@@ -184,11 +186,11 @@ function spawn(workerUrl) {
   return new Worker(new URL("./viewer-worker.js", import.meta.url), { type: "module", name: "syncline-viewer" });
 }
 
-function workerBlocked(workerUrl, cause) {
+function workerBlocked(workerUrl, cause, why) {
+  const usual = "the file must be there, on the page's own origin, and allowed by worker-src in its Content-Security-Policy";
   return new SynclineError(
     "worker-blocked",
-    `the viewer's worker could not start from ${workerUrl ?? "viewer-worker.js beside the package"}: the file must be ` +
-      "there, on the page's own origin, and allowed by worker-src in its Content-Security-Policy",
+    `the viewer's worker could not start from ${workerUrl ?? "viewer-worker.js beside the package"}: ${why ?? usual}`,
     { cause },
   );
 }

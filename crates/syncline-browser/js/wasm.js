@@ -3,11 +3,14 @@
 // Guarantees: concurrent calls share one download; a failed one can be tried again; a failure says whether the
 // browser forbids WASM (`wasm-blocked`) or the module could not be had (`wasm-load-failed`). Nothing happens on import.
 
-import { SynclineError, isPassing } from "./errors.js";
+import { SynclineError, deadline, isPassing } from "./errors.js";
 
 // The shortest valid module. A browser that refuses even this one forbids WASM as such; the text of the refusal
 // differs between browsers and is sometimes empty, so it decides nothing.
 const EMPTY_MODULE = new Uint8Array([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
+
+// A network may be slow; one that says nothing for so long is none.
+const DOWNLOAD_MAX_MS = 30_000;
 
 // `instantiate`, `instantiateSync` and `version` are of the module's glue; `address` tells where the module is.
 export function wasmModule({ instantiate, instantiateSync, version, address }) {
@@ -63,7 +66,7 @@ function isAddress(source) {
 }
 
 async function download(source) {
-  const response = await fetch(source);
+  const response = await deadline(fetch(source), DOWNLOAD_MAX_MS, "wasm-load-failed", "the server of the WASM module");
   if (!response.ok) {
     throw new SynclineError("wasm-load-failed", `the server answered ${response.status} for ${response.url}`, {
       retryable: isPassing(response.status),
@@ -77,8 +80,9 @@ function explain(cause) {
   if (!isAllowed()) {
     return new SynclineError(
       "wasm-blocked",
-      "this page may not run WebAssembly: add 'wasm-unsafe-eval' to script-src in the Content-Security-Policy " +
-        "that is sent with the page and with the package's worker scripts",
+      "WebAssembly may not be compiled here: in a page, add 'wasm-unsafe-eval' to script-src in the Content-Security-Policy " +
+        "that is sent with it and with the package's worker scripts; on a server that compiles nothing, hand the compiled " +
+        "module to initSync()",
       { cause },
     );
   }

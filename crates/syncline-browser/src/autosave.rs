@@ -53,8 +53,6 @@ pub enum SaveDo {
 #[wasm_bindgen]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveNews {
-    /// See [`Input::Changed`].
-    Changed,
     /// See [`Input::Flush`].
     Flush,
     /// See [`Input::Acquired`].
@@ -110,6 +108,14 @@ impl SaveMachine {
         self.take(Input::Open { stamp: stamp as u64 });
     }
 
+    /// See [`Input::Changed`]; false: the text grew out of an older one than this tab has, and is not to be kept.
+    pub fn changed(&mut self, line: f64, version: f64) -> bool {
+        let line = line as u64;
+        let accepted = self.machine.accepts(line);
+        self.take(Input::Changed { line, version: version as u64 });
+        accepted
+    }
+
     /// See [`Input::Loaded`].
     pub fn loaded(&mut self, stamp: f64) {
         self.take(Input::Loaded { stamp: stamp as u64 });
@@ -123,7 +129,6 @@ impl SaveMachine {
     /// One of the events that need no more than their name.
     pub fn happened(&mut self, what: SaveNews) {
         self.take(match what {
-            SaveNews::Changed => Input::Changed,
             SaveNews::Flush => Input::Flush,
             SaveNews::Acquired => Input::Acquired,
             SaveNews::Waiting => Input::Waiting,
@@ -152,7 +157,7 @@ impl SaveMachine {
             Some(Output::Acquire) => SaveDo::Acquire,
             Some(Output::Release) => SaveDo::Release,
             Some(Output::Load) => SaveDo::Load,
-            Some(Output::Adopt) => SaveDo::Adopt,
+            Some(Output::Adopt { .. }) => SaveDo::Adopt,
             Some(Output::Conflict { .. }) => SaveDo::Conflict,
             Some(Output::WriteTemp { .. }) => SaveDo::WriteTemp,
             Some(Output::Switch) => SaveDo::Switch,
@@ -179,6 +184,13 @@ impl SaveMachine {
             ) => stamp as f64,
             _ => 0.0,
         }
+    }
+
+    /// The line of the document: a page names it with each change.
+    #[wasm_bindgen(getter)]
+    #[must_use]
+    pub fn line(&self) -> f64 {
+        self.machine.line() as f64
     }
 
     /// The word for what the user should see.
@@ -221,10 +233,14 @@ mod tests {
             }
         };
         let (done, status, _) = tell(0.0, &|save| save.open(3.0));
-        assert_eq!((done.as_slice(), status.as_str()), (&[SaveDo::Acquire, SaveDo::Show][..], "opening"));
+        assert_eq!(
+            (done.as_slice(), status.as_str()),
+            (&[SaveDo::Adopt, SaveDo::Acquire, SaveDo::Show][..], "opening")
+        );
         assert_eq!(tell(1.0, &|save| save.happened(SaveNews::Acquired)).0, [SaveDo::Load]);
         assert_eq!(tell(2.0, &|save| save.loaded(3.0)).1, "saved");
-        assert_eq!(tell(3.0, &|save| save.happened(SaveNews::Changed)).1, "saving");
+        assert_eq!(tell(3.0, &|save| assert!(!save.changed(0.0, 4.0))).1, "saved");
+        assert_eq!(tell(3.0, &|save| assert!(save.changed(1.0, 4.0))).1, "saving");
         assert_eq!(tell(600.0, &|save| save.happened(SaveNews::Timer)).0, [SaveDo::WriteTemp]);
         assert_eq!(tell(601.0, &|save| save.happened(SaveNews::TempWritten)).0, [SaveDo::Switch]);
         let (done, status, _) = tell(602.0, &|save| save.happened(SaveNews::Switched));

@@ -219,6 +219,7 @@ impl LockMachine {
     pub fn happened(&mut self, what: LockNews) {
         self.take(match what {
             LockNews::Timer => Input::Timer,
+            LockNews::Forget => Input::Forget,
             LockNews::Hide => Input::Hide,
             LockNews::Woken => Input::Woken,
             LockNews::OpenBusy => Input::OpenBusy,
@@ -238,6 +239,8 @@ impl LockMachine {
 pub enum LockNews {
     /// See [`Input::Timer`].
     Timer,
+    /// See [`Input::Forget`].
+    Forget,
     /// See [`Input::Hide`].
     Hide,
     /// See [`Input::Woken`].

@@ -16,6 +16,29 @@ const PAGE = '<!doctype html><html lang="en"><title>tab</title><link rel="icon" 
 const PACE_MS = 10;
 const LAN_HOST = "lan.test";
 
+// Workers that meet what a browser or a user does to them, before the package's own script runs.
+const TROUBLES = /** @type {Record<string, string>} */ ({
+  "files-hang": "navigator.storage.getDirectory = () => new Promise(() => {});",
+  "files-hang-later": `const open = navigator.storage.getDirectory.bind(navigator.storage);
+    let opened = 0;
+    navigator.storage.getDirectory = () => (opened++ === 0 ? open() : new Promise(() => {}));`,
+  "locks-throw": `LockManager.prototype.request = () => {
+    throw new DOMException("no locks here", "SecurityError");
+  };`,
+  "storage-forbidden": `IDBFactory.prototype.open = () => {
+    throw new DOMException("no storage here", "SecurityError");
+  };`,
+  // A lease still fits.
+  "no-room": `const { write } = FileSystemSyncAccessHandle.prototype;
+    FileSystemSyncAccessHandle.prototype.write = function (bytes, options) {
+      if (bytes.byteLength > 1_000) throw new DOMException("full", "QuotaExceededError");
+      return write.call(this, bytes, options);
+    };`,
+  "no-room-at-all": `FileSystemSyncAccessHandle.prototype.write = () => {
+    throw new DOMException("full", "QuotaExceededError");
+  };`,
+});
+
 /** @typedef {{ at: number, project: string, tab: string, leaseId: string, source: string }} Write */
 
 export async function openLockServer() {
@@ -24,7 +47,8 @@ export async function openLockServer() {
   /** @type {Set<() => void>} */
   const waiting = new Set();
   const server = createServer(async (request, response) => {
-    const { pathname } = new URL(request.url ?? "/", "http://tab");
+    const { pathname, searchParams } = new URL(request.url ?? "/", "http://tab");
+    const [, kind, name, file] = pathname.split("/");
     if (request.method === "POST") {
       let body = "";
       for await (const part of request) body += part;
@@ -40,7 +64,19 @@ export async function openLockServer() {
         () => response.writeHead(404).end(),
       );
     }
-    return response.writeHead(200, { "content-type": "text/html" }).end(PAGE);
+    if (kind === "troubled") {
+      const script = `import "/trouble/${name}";\nimport "/pkg/lock-worker.js";`;
+      return response.writeHead(200, { "content-type": TYPES.js }).end(script);
+    }
+    if (kind === "trouble") return response.writeHead(200, { "content-type": TYPES.js }).end(TROUBLES[name]);
+    // The package under a policy, which for a worker is that of its own answer.
+    if (kind === "pkg-with") {
+      const headers = { "content-type": TYPES[file.split(".").at(-1) ?? ""] ?? "text/plain", "content-security-policy": decodeURIComponent(name) };
+      return response.writeHead(200, headers).end(await readFile(join(WEB, "pkg", normalize(file))));
+    }
+    const policy = searchParams.get("csp");
+    const headers = { "content-type": "text/html", ...(policy ? { "content-security-policy": policy } : {}) };
+    return response.writeHead(200, headers).end(PAGE);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
   const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());

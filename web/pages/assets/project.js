@@ -27,6 +27,7 @@ const WORDS = /** @type {Record<string, string>} */ ({
   lost: "Lost",
   conflict: "Two versions",
   recovered: "Last words recovered",
+  "drafts-off": "Last words cannot be kept",
 });
 const LOSSES = /** @type {Record<string, string>} */ ({
   expired: "it could not be renewed in time",
@@ -48,15 +49,12 @@ async function start() {
   if (save) return;
   const { openAutoSave } = await import("/pkg/autosave.js");
   save = openAutoSave();
+  save.bind(editor);
   save.subscribe(show);
   await save.ready;
-  editor.value = save.text;
   show(save.state);
   showStorage();
-  editor.addEventListener("input", () => {
-    if (!save.change(editor.value)) editor.value = save.text;
-    showSize();
-  });
+  editor.addEventListener("input", showSize);
   at("take-over").addEventListener("click", takeOver);
   at("let-go").addEventListener("click", letGo);
 }
@@ -80,7 +78,6 @@ async function letGo() {
   save = null;
   say(at("holder"), "Not this tab");
   say(at("save-state"), "Closed here");
-  editor.readOnly = true;
   at("let-go").hidden = true;
   notice("This tab let the project go. Another tab that has it open holds it now.", [
     ["Open it again", () => location.reload()],
@@ -89,9 +86,6 @@ async function letGo() {
 
 function show(/** @type {any} */ state) {
   if (!save) return;
-  if (state.adopted) adopt();
-  const writable = ["saved", "saving", "unsaved", "lost"].includes(state.status) && state.status !== "lost";
-  editor.readOnly = !writable;
   document.documentElement.dataset.save = state.status;
   showHolder(state);
   showSaving(state);
@@ -99,15 +93,6 @@ function show(/** @type {any} */ state) {
   showSize();
   showLease();
   showEvents();
-}
-
-/** The text changed under the reader; the place where they read stays. */
-function adopt() {
-  if (editor.value === save.text) return;
-  const { selectionStart, selectionEnd, scrollTop } = editor;
-  editor.value = save.text;
-  editor.setSelectionRange(selectionStart, selectionEnd);
-  editor.scrollTop = scrollTop;
 }
 
 function showHolder(/** @type {any} */ { heldHere, holder, status }) {
@@ -147,7 +132,7 @@ function showNotice(/** @type {any} */ { status, problem }) {
       ["Take theirs", () => save.resolve("theirs")],
     ]);
   } else at("notice").hidden = true;
-  trouble(problem && ["unsaved", "lost"].includes(status) ? `${problem}.` : "");
+  trouble(problem && ["opening", "unsaved", "lost"].includes(status) ? `${problem}.` : "");
 }
 
 function notice(/** @type {string} */ words, /** @type {[string, () => void][]} */ choices = []) {
@@ -213,6 +198,7 @@ function detail(/** @type {any} */ { type, lease, error, attempt, delayMs, loss,
   if (type === "lost") return LOSSES[loss] ?? "";
   if (type === "saved") return `version ${stamp}`;
   if (type === "recovered") return "a page that was closed had no time to save them";
+  if (type === "drafts-off") return "localStorage is full or forbidden";
   if (error) return error.message;
   return lease ? `until ${clock(lease.expiresAt, true)}, ${SOURCES[lease.source]}` : "";
 }

@@ -9,13 +9,20 @@
 //!   back in possession, both sides changed: Conflict, until the application decides
 //! ```
 //!
+//! Every text has a version. Those of one tab grow with each change, and a text is stored with the version it has then (its
+//! stamp). A text that comes from storage begins a new *line*; a change names the line it grew out of, and one of an older line
+//! is refused: its author had not seen what is stored.
+//!
 //! Guarantees: a save is begun only while the lease is certain, and put in place by one switch under the record's own
 //! exclusion ([`Input::Commit`](super::Input::Commit) of the lock), so a crash leaves the old or the new version and a
 //! tab that lost its lease leaves nothing; a stored version that this tab has not seen is never written over unasked;
-//! a change is never forgotten: it is saved, or the status says that it is not.
+//! a change that was accepted is never forgotten: it is saved, or the status says that it is not. A document that vanished
+//! from storage is stored again from the tab that holds the project.
 //!
-//! Leaves to others: the lock, the files, and keeping a number (the stamp) with the stored document. The temporary file
+//! Leaves to others: the lock, the files, and keeping the stamp with the stored document. The temporary file
 //! must be one of this lease alone, or a tab woken from a freeze could write into another's.
+
+mod protocol;
 
 use std::mem;
 use std::time::Duration;
@@ -24,17 +31,23 @@ use crate::lock::protocol::Loss;
 use crate::retry::Policy;
 use crate::time::Timestamp;
 
+pub use protocol::{Input, Output, Status};
+
 /// A save begins when nothing has changed for this long...
 pub const QUIET: Duration = Duration::from_millis(500);
 
 /// ...or when the oldest unsaved change is this old.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a page that goes may hold on to the lock to finish its last save.
 const LAST_SAVE_MAX: Duration = Duration::from_secs(1);
 
 /// Pause before asking again whether the lease is certain.
 const RECHECK: Duration = Duration::from_millis(250);
+
+/// What is stored after storage was cleared counts on from here, so that no other tab takes it for a version that it had seen
+/// before.
+const VANISHED_GAP: u64 = 1 << 32;
 
 /// The pauses after failed saves; they never end.
 const RETRY: Policy = Policy {
@@ -52,6 +65,10 @@ pub struct AutoSave {
     lease: Standing,
     /// The stamp of the stored version that the document in this tab is, or grew out of.
     base: u64,
+    /// The version of the document in this tab.
+    version: u64,
+    /// How many texts this tab took from storage: the line that the document in this tab belongs to.
+    line: u64,
     /// When the first and the last unsaved change were made; `None`: nothing is unsaved.
     unsaved: Option<Unsaved>,
     /// What is unsaved is not to wait.
@@ -100,133 +117,6 @@ struct Save {
     switching: bool,
 }
 
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Input {
-    /// The document is open in this tab, as the stored version `stamp` (0: there is none yet).
-    Open {
-        /// The stamp of what was read.
-        stamp: u64,
-    },
-    /// The application changed the document.
-    Changed,
-    /// The application wants it saved now.
-    Flush,
-    /// The lock is held.
-    Acquired,
-    /// The lock is held by another tab; it is waited for.
-    Waiting,
-    /// The lock cannot be had at all.
-    Refused,
-    /// The lease is gone.
-    Lost(Loss),
-    /// The stored version was read: its stamp, 0 when there is none.
-    Loaded {
-        /// Its stamp.
-        stamp: u64,
-    },
-    /// It could not be read.
-    LoadFailed,
-    /// The temporary file is complete and on disk.
-    TempWritten,
-    /// It could not be written.
-    TempFailed,
-    /// The temporary file is in place.
-    Switched,
-    /// It is not, and the stored version is the old one.
-    SwitchFailed,
-    /// Another tab saved version `stamp`.
-    Heard {
-        /// Its stamp.
-        stamp: u64,
-    },
-    /// After `Conflict`: this tab's document shall replace the stored one.
-    KeepMine,
-    /// After `Conflict`: the stored document shall replace this tab's.
-    TakeTheirs,
-    /// The moment of [`AutoSave::wake_at`] has come.
-    Timer,
-    /// The page goes.
-    Hide,
-    /// The page is back.
-    Show,
-    /// The application closes the document.
-    Close,
-}
-
-/// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Output {
-    /// Acquire the lock, to be kept.
-    Acquire,
-    /// Release it, if it is held.
-    Release,
-    /// Read the stamp of the stored version; answered by `Loaded` or `LoadFailed`.
-    Load,
-    /// Show the stored version instead of what the application has.
-    Adopt,
-    /// Both have changed: ask the application for `KeepMine` or `TakeTheirs`.
-    Conflict {
-        /// The stored stamp.
-        stored: u64,
-    },
-    /// Write the document as it is now, with this stamp, to the temporary file of this lease, and flush it; answered by
-    /// `TempWritten` or `TempFailed`.
-    WriteTemp {
-        /// To be stored with it.
-        stamp: u64,
-    },
-    /// Put the temporary file in place, under a commit of the lock; answered by `Switched` or `SwitchFailed`.
-    Switch,
-    /// Tell the other tabs that version `stamp` is stored.
-    Announce {
-        /// Its stamp.
-        stamp: u64,
-    },
-    /// The page goes and there is nothing left to save: tell the lock.
-    Yield,
-    /// Show this state.
-    Show(Status),
-}
-
-/// What the user sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// Nothing is known yet.
-    Opening,
-    /// All changes are stored.
-    Saved,
-    /// Changes are being stored, or will be in a moment.
-    Saving,
-    /// Changes could not be stored; it is tried again.
-    Unsaved,
-    /// Another tab holds the project.
-    ReadOnly,
-    /// Another tab has taken the project over from this one.
-    TakenOver,
-    /// The lease was lost, or cannot be had.
-    Lost,
-    /// The stored document and this one have both changed.
-    Conflict,
-}
-
-impl Status {
-    /// The word for pages.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Saved => "saved",
-            Self::Saving => "saving",
-            Self::Unsaved => "unsaved",
-            Self::ReadOnly => "read-only",
-            Self::TakenOver => "taken-over",
-            Self::Lost => "lost",
-            Self::Conflict => "conflict",
-        }
-    }
-}
-
 impl AutoSave {
     /// A document that is not open yet.
     #[must_use]
@@ -235,6 +125,8 @@ impl AutoSave {
             now: Timestamp::ZERO,
             lease: Standing::Closed,
             base: 0,
+            version: 0,
+            line: 0,
             unsaved: None,
             hurried: false,
             save: None,
@@ -283,6 +175,19 @@ impl AutoSave {
         self.unsaved.is_none() && self.save.is_none()
     }
 
+    /// The line that the document in this tab belongs to; 0 before it is open.
+    #[must_use]
+    pub const fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Whether a change of a text of this line is based on what this tab has. A text of an older line was overtaken by one
+    /// from storage before its author saw that.
+    #[must_use]
+    pub const fn accepts(&self, line: u64) -> bool {
+        self.line == line
+    }
+
     /// The monotonic moment at which to bring [`Input::Timer`]. Replaces what was asked for before.
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
@@ -296,11 +201,13 @@ impl AutoSave {
 
     fn take(&mut self, input: Input, certain: bool) {
         match input {
-            Input::Open { stamp } if matches!(self.lease, Standing::Closed | Standing::Refused) => {
-                self.base = self.base.max(stamp);
+            Input::Open { stamp } if self.lease == Standing::Closed => {
+                self.adopt(stamp);
                 self.want(Status::Opening);
             }
-            Input::Changed => self.changed(),
+            // The text here is what it was, and grew out of what it did.
+            Input::Open { .. } if self.lease == Standing::Refused => self.want(Status::Lost),
+            Input::Changed { line, version } if self.accepts(line) => self.changed(version),
             Input::Flush => self.hurry(),
             Input::Acquired if matches!(self.lease, Standing::Wanted(_)) => self.read(),
             Input::Waiting => self.waiting(),
@@ -336,7 +243,8 @@ impl AutoSave {
         self.out.push(Output::Acquire);
     }
 
-    fn changed(&mut self) {
+    fn changed(&mut self, version: u64) {
+        self.version = self.version.max(version);
         let now = self.now;
         let changes = match &mut self.save {
             Some(save) => &mut save.outdated,
@@ -385,12 +293,16 @@ impl AutoSave {
         outdated
     }
 
+    /// Another tab has it. What that one stored before this tab listened, or while it stood still, is read once.
     fn waiting(&mut self) {
-        if let Standing::Wanted(status) = &mut self.lease {
-            *status = match status {
-                Status::TakenOver | Status::Lost => Status::TakenOver,
-                _ => Status::ReadOnly,
-            };
+        let Standing::Wanted(before) = self.lease else { return };
+        let status = match before {
+            Status::TakenOver | Status::Lost => Status::TakenOver,
+            _ => Status::ReadOnly,
+        };
+        self.lease = Standing::Wanted(status);
+        if self.shown != Some(status) && self.clean() {
+            self.load();
         }
     }
 
@@ -420,9 +332,10 @@ impl AutoSave {
         self.retry_at = Timestamp::ZERO;
         if stamp == self.base {
             self.lease = if reading { Standing::Held } else { self.lease };
+        } else if stamp == 0 {
+            self.vanished(reading);
         } else if self.clean() {
-            self.base = stamp;
-            self.out.push(Output::Adopt);
+            self.adopt(stamp);
             self.lease = if reading { Standing::Held } else { self.lease };
         } else if reading {
             self.lease = Standing::Torn(stamp);
@@ -430,15 +343,38 @@ impl AutoSave {
         }
     }
 
+    /// Storage was cleared: the text of the tab that holds the project is stored again.
+    fn vanished(&mut self, reading: bool) {
+        if !reading {
+            return;
+        }
+        self.lease = Standing::Held;
+        self.base = 0;
+        self.version += VANISHED_GAP;
+        let now = self.now;
+        if self.clean() {
+            self.unsaved = Some(Unsaved { since: now, last: now });
+        }
+        self.hurry();
+    }
+
+    /// The stored text is shown from now on; a change of the one before is refused.
+    fn adopt(&mut self, stamp: u64) {
+        self.base = stamp;
+        self.version = self.version.max(stamp);
+        self.line += 1;
+        self.out.push(Output::Adopt { line: self.line });
+    }
+
     fn resolve(&mut self, mine: bool) {
         let Standing::Torn(stamp) = self.lease else { return };
         self.lease = Standing::Held;
-        self.base = stamp;
         if mine {
+            self.base = stamp;
             self.hurry();
         } else {
             (self.unsaved, self.save) = (None, None);
-            self.out.push(Output::Adopt);
+            self.adopt(stamp);
         }
     }
 
@@ -465,7 +401,8 @@ impl AutoSave {
             self.retry_at = self.now + RECHECK;
             return;
         }
-        let stamp = self.base + 1;
+        let stamp = self.version.max(self.base + 1);
+        self.version = stamp;
         self.unsaved = None;
         self.hurried = false;
         self.save = Some(Save { stamp, outdated: None, switching: false });

@@ -186,6 +186,7 @@ impl Machine {
             Input::Acquire { call, lease, options } => self.acquire(call, lease, options),
             Input::Renew { .. } | Input::Commit { .. } | Input::Release { .. } => self.ask_as_owner(input),
             Input::Abort(call) => self.abort(call),
+            Input::Forget => self.forget(),
             Input::Timer => {}
             Input::Hide => self.hide(),
             Input::Show { lease } => self.show(lease),

@@ -118,6 +118,8 @@ pub enum Input {
     },
     /// The signal of an `Acquire` was aborted.
     Abort(Call),
+    /// Nobody wants the lock any more that the page asks for by itself when it comes back.
+    Forget,
     /// The moment of [`Machine::wake_at`](super::Machine::wake_at) has come, or may have come unnoticed.
     Timer,
     /// The page goes (`pagehide`, `freeze`).

@@ -36,6 +36,25 @@ fn lk_24_a_page_that_goes_gives_the_lock_back_and_one_that_returns_asks_again() 
 }
 
 #[test]
+fn lk_31_a_page_that_closes_its_document_wants_nothing_more_when_it_is_back() {
+    let mut tab = Tab::new();
+    tab.acquired(keep());
+    tab.bring(Input::Hide);
+    tab.script.push_back(Web::Hangs);
+    tab.bring(Input::Show { lease: FRESH });
+    assert_eq!(tab.state(), State::Requesting);
+    tab.bring(Input::Forget);
+    tab.pass(60_000);
+    assert_eq!((tab.state(), tab.web_held.len(), tab.asked.len()), (State::Idle, 0, 2));
+
+    tab.acquired(keep());
+    tab.bring(Input::Hide);
+    tab.bring(Input::Forget);
+    tab.bring(Input::Show { lease: OTHER });
+    assert_eq!((tab.state(), tab.web_held.len()), (State::Idle, 0));
+}
+
+#[test]
 fn lk_24_a_waiter_leaves_no_request_behind_in_the_cache() {
     let mut tab = Tab::new();
     tab.script.extend([Web::Hangs, Web::Granted]);

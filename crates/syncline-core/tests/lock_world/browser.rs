@@ -1,11 +1,12 @@
 //! What the tabs share: one Web Lock, one record, one stored document. It keeps its own books and judges by them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use syncline_core::lock::protocol::Request;
 use syncline_core::lock::{Held, Input, LeaseId};
 use syncline_sim::{ActorId, Context, Event};
 
+use crate::page::Text;
 use crate::{Bug, Note, Shared};
 
 pub(crate) struct Browser {
@@ -24,7 +25,9 @@ pub(crate) struct Browser {
     grants: u64,
     /// Who has read the record, for which time, and whether it is still what they have read.
     open: Vec<(ActorId, u64, bool)>,
-    stored: u64,
+    stored: (u64, Text),
+    /// The words that were ever stored and are to stay.
+    promised: BTreeSet<u64>,
     committed: u64,
 }
 
@@ -42,7 +45,8 @@ impl Browser {
             granted_to: None,
             grants: 0,
             open: Vec::new(),
-            stored: 0,
+            stored: (0, Text::default()),
+            promised: BTreeSet::new(),
             committed: 0,
         }
     }
@@ -52,8 +56,8 @@ impl Browser {
         match body {
             Note::Open(number) => self.open_record(from, number, context),
             Note::Write(held) => self.write(from, held, context),
-            Note::Rename { stamp, unseen_allowed } => {
-                let done = self.rename(from, stamp, unseen_allowed);
+            Note::Rename { stamp, text, unseen_allowed } => {
+                let done = self.rename(from, (stamp, text), unseen_allowed);
                 context.send(from, Note::Renamed { done });
             }
             Note::Close(number) => self.open.retain(|(tab, time, _)| (*tab, *time) != (from, number)),
@@ -63,9 +67,9 @@ impl Browser {
             }
             Note::LetGo(request) => self.let_go(from, request, context),
             Note::StealWeb(request) => self.steal(from, request, context),
-            Note::Stat => {
-                let note = if context.dice().chance(self.trouble) { None } else { Some(self.stored) };
-                context.send(from, Note::Stamp(note));
+            Note::Load => {
+                let failed = context.dice().chance(self.trouble);
+                context.send(from, Note::Loaded(if failed { None } else { Some(self.stored.clone()) }));
             }
             Note::Free => self.broadcast(from, &Note::Lock(Input::Woken), context),
             Note::Saved(stamp) => self.broadcast(from, &Note::Heard(stamp), context),
@@ -125,7 +129,7 @@ impl Browser {
 
     /// The document is replaced: by the owner of the record, in the order of the grants, never over a version unseen.
     /// Not done where the record was replaced since: whoever did so has put an end to the draft before.
-    fn rename(&mut self, from: ActorId, stamp: u64, unseen_allowed: bool) -> bool {
+    fn rename(&mut self, from: ActorId, (stamp, text): (u64, Text), unseen_allowed: bool) -> bool {
         if !self.current(from) && self.bug != Some(Bug::ReadThenWrite) {
             self.shared.borrow_mut().count("revoked saves");
             return false;
@@ -133,10 +137,27 @@ impl Browser {
         let (owner, grant) = self.owner.unwrap_or((from, 0));
         assert!(owner == from, "a save without the lock: {from:?}, but {owner:?} owns the record");
         assert!(grant >= self.committed, "a save after a later holder's");
-        assert!(unseen_allowed || stamp == self.stored + 1, "version {stamp} over version {}", self.stored);
-        (self.stored, self.committed) = (stamp, grant);
+        assert!(stamp > self.stored.0, "version {stamp} over version {}", self.stored.0);
+        if unseen_allowed {
+            self.promised.clear();
+        }
+        let words: BTreeSet<u64> = text.iter().copied().collect();
+        if let Some(word) = self.promised.difference(&words).next() {
+            panic!("word {word} of version {} or before is missing from version {stamp}", self.stored.0);
+        }
+        self.promised = words;
+        (self.stored, self.committed) = ((stamp, text), grant);
         self.shared.borrow_mut().count("saves");
         true
+    }
+
+    /// The user clears what the site has stored.
+    pub(crate) fn clear(&mut self) {
+        (self.record, self.owner, self.stored) = (None, None, (0, Text::default()));
+        self.promised.clear();
+        for (_, _, current) in &mut self.open {
+            *current = false;
+        }
     }
 
     fn steal(&mut self, from: ActorId, request: Request, context: &mut Context<'_, Note>) {

@@ -7,6 +7,7 @@ use syncline_core::lock::protocol::{Place, Setup};
 use syncline_sim::{ActorId, Link};
 
 use crate::browser::Browser;
+use crate::page::Style;
 use crate::tab::Tab;
 use crate::{Bug, Note, Party, Shared, Tally, World};
 
@@ -17,23 +18,40 @@ const LATEST_MS: u64 = 30;
 /// Long enough for a record in doubt to end, and for the lease after it.
 const CALM_MS: u64 = 120_000;
 
+/// What kind of life it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    /// Clocks may jump forth and back within one lease: then only what is stored is judged.
+    pub(crate) wild: bool,
+    /// The user clears what is stored, now and then, and with it the record of a lease that is held.
+    pub(crate) clears: bool,
+    pub(crate) style: Style,
+    /// After a conflict, somebody may choose to replace what others stored.
+    pub(crate) decides: bool,
+    pub(crate) bug: Option<Bug>,
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        Self { wild: false, clears: false, style: Style::Bound, decides: true, bug: None }
+    }
+}
+
 struct Fate {
     world: World,
     shared: Shared,
     browser: ActorId,
     tabs: Vec<(ActorId, Setup)>,
-    bug: Option<Bug>,
+    life: Life,
     frozen: Vec<ActorId>,
     hidden: Vec<ActorId>,
     wall_offset_ms: i64,
     jumped_ms: u64,
-    /// Clocks may jump forth and back within one lease: then only what is stored is judged.
-    wild: bool,
 }
 
 /// Twenty bad minutes and two good ones.
-pub(crate) fn play(seed: u64, wild: bool, bug: Option<Bug>) -> Tally {
-    let mut fate = Fate::new(seed, wild, bug);
+pub(crate) fn play(seed: u64, life: Life) -> Tally {
+    let mut fate = Fate::new(seed, life);
     while fate.world.now_ms() < LONG_MS {
         let pause_ms = fate.world.dice().pick(200..=6_000);
         fate.pass(pause_ms);
@@ -46,23 +64,23 @@ pub(crate) fn play(seed: u64, wild: bool, bug: Option<Bug>) -> Tally {
 }
 
 impl Fate {
-    fn new(seed: u64, wild: bool, bug: Option<Bug>) -> Self {
+    fn new(seed: u64, life: Life) -> Self {
         let shared: Shared = Rc::new(RefCell::new(Tally::default()));
         let mut world = World::new(seed);
         world.set_link(Link { loss: 0.0, duplicate: 0.0, delay_ms: 1..=LATEST_MS });
         let place = if world.dice().chance(0.3) { Place::Idb } else { Place::File };
-        let browser = world.spawn(Party::Browser(Box::new(Browser::new(bug, shared.clone()))));
+        let browser = world.spawn(Party::Browser(Box::new(Browser::new(life.bug, shared.clone()))));
         let mut tabs = Vec::new();
         for _ in 0..world.dice().pick(2..=4) {
             let setup = Setup { web_locks: world.dice().chance(0.6), place };
-            let tab = Tab::new(setup, browser, bug, shared.clone());
+            let tab = Tab::new(setup, browser, life, shared.clone());
             tabs.push((world.spawn(Party::Tab(Box::new(tab))), setup));
         }
         if let Some(Party::Browser(browser)) = world.actor_mut(browser) {
             browser.tabs = tabs.iter().map(|(id, _)| *id).collect();
         }
         let (frozen, hidden) = (Vec::new(), Vec::new());
-        Self { world, shared, browser, tabs, bug, frozen, hidden, wall_offset_ms: 0, jumped_ms: 0, wild }
+        Self { world, shared, browser, tabs, life, frozen, hidden, wall_offset_ms: 0, jumped_ms: 0 }
     }
 
     fn pass(&mut self, ms: u64) {
@@ -87,7 +105,7 @@ impl Fate {
                 // What it asked for last still arrives; then the browser cleans up, and the user opens it again.
                 self.pass(LATEST_MS + 1);
                 self.world.tell(self.browser, Note::Gone(tab));
-                let fresh = Tab::new(setup, self.browser, self.bug, self.shared.clone());
+                let fresh = Tab::new(setup, self.browser, self.life, self.shared.clone());
                 self.world.restart(tab, Party::Tab(Box::new(fresh)));
             }
             1 | 2 if !self.frozen.contains(&tab) => {
@@ -103,6 +121,12 @@ impl Fate {
             }
             7 | 8 => self.show(),
             9 => self.jump(),
+            10 if self.life.clears && self.world.dice().chance(0.1) => {
+                self.count("clearings");
+                if let Some(Party::Browser(browser)) = self.world.actor_mut(self.browser) {
+                    browser.clear();
+                }
+            }
             _ => {}
         }
     }
@@ -122,7 +146,7 @@ impl Fate {
     /// The clock of the computer is set, for all tabs alike.
     fn jump(&mut self) {
         let now_ms = self.world.now_ms();
-        if !self.wild && now_ms < self.jumped_ms + 120_000 {
+        if !self.life.wild && now_ms < self.jumped_ms + 120_000 {
             return;
         }
         self.count("clocks set");
@@ -163,7 +187,7 @@ impl Fate {
     fn judge(&self) {
         let believers = self.believers();
         assert!(
-            self.wild || believers.len() <= 1,
+            self.life.wild || believers.len() <= 1,
             "{believers:?} hold the lock at {} ms",
             self.world.now_ms()
         );

@@ -1,8 +1,9 @@
 //! Long random lives: two to four tabs with the real lock and the real AutoSave, in every mix of mechanisms, that crash,
-//! freeze, go and come back while the clock is set, files fail and wake-ups get lost.
+//! freeze, go and come back while the clock is set, files fail, wake-ups get lost and storage is cleared.
 
 mod browser;
 mod fate;
+mod page;
 mod tab;
 
 use std::cell::RefCell;
@@ -12,6 +13,9 @@ use std::rc::Rc;
 use syncline_core::lock::protocol::Request;
 use syncline_core::lock::{Held, Input};
 use syncline_sim::{Actor, ActorId, Context, Event, check, find_failure};
+
+use crate::fate::Life;
+use crate::page::{Style, Text};
 
 type World = syncline_sim::World<Party>;
 type Shared = Rc<RefCell<Tally>>;
@@ -31,14 +35,15 @@ enum Note {
     Close(u64),
     Rename {
         stamp: u64,
+        text: Text,
         unseen_allowed: bool,
     },
     Renamed {
         done: bool,
     },
-    /// Asks for the stamp of the stored document.
-    Stat,
-    Stamp(Option<u64>),
+    /// Asks for the stored document.
+    Load,
+    Loaded(Option<(u64, Text)>),
     /// For the other tabs: the lock is free; a version was saved.
     Free,
     Saved(u64),
@@ -54,6 +59,8 @@ enum Note {
 enum Bug {
     ReadThenWrite,
     NoCheckAfterResume,
+    /// A change is accepted whatever it grew out of.
+    AnyLine,
 }
 
 /// How often what happened.
@@ -90,6 +97,7 @@ fn report(name: &str, runs: &[Tally]) -> String {
         ("steals", 5),
         ("losses", 50),
         ("conflicts", 5),
+        ("words", 1_000),
         ("lost races", 5),
         ("failing reads", 20),
         ("failing writes", 10),
@@ -111,24 +119,55 @@ fn report(name: &str, runs: &[Tally]) -> String {
 #[test]
 fn lk_20_one_holder_through_long_lives_and_nothing_stored_without_the_lock() {
     let name = "lk_20_one_holder_through_long_lives_and_nothing_stored_without_the_lock";
-    let runs = check(name, 20, |seed| fate::play(seed, false, None));
+    let runs = check(name, 20, |seed| fate::play(seed, Life::default()));
     println!("{}", report(name, &runs));
 }
 
 #[test]
 fn lk_12_whatever_the_clocks_do_saves_come_in_the_order_of_the_grants() {
     let name = "lk_12_whatever_the_clocks_do_saves_come_in_the_order_of_the_grants";
-    let runs = check(name, 20, |seed| fate::play(seed, true, None));
+    let runs = check(name, 20, |seed| fate::play(seed, Life { wild: true, ..Life::default() }));
+    println!("{}", report(name, &runs));
+}
+
+/// An application that ignores what other tabs wrote can lose its own words, but never theirs.
+#[test]
+fn lk_30_a_page_that_never_looks_at_what_comes_overwrites_nothing() {
+    let name = "lk_30_a_page_that_never_looks_at_what_comes_overwrites_nothing";
+    let runs = check(name, 20, |seed| fate::play(seed, Life { style: Style::Blind, ..Life::default() }));
+    let refused: u64 = runs.iter().map(|tally| tally.0.get("refused changes").copied().unwrap_or(0)).sum();
+    assert!(refused > 0, "nothing was refused, so nothing was shown");
+    println!("{name}: {} seeds, {refused} changes refused", runs.len());
+}
+
+/// The pages of these lives are bound, often busy, and hear of a new text seconds after their worker has taken it.
+#[test]
+fn lk_30_no_stored_word_is_missing_from_a_later_version() {
+    let name = "lk_30_no_stored_word_is_missing_from_a_later_version";
+    let runs = check(name, 20, |seed| fate::play(seed, Life { decides: false, ..Life::default() }));
+    println!("{}", report(name, &runs));
+}
+
+/// What was stored before is gone; what is stored after is judged as ever, and no tab takes it for something it had seen.
+#[test]
+fn lk_30_after_site_data_was_cleared_nothing_is_overwritten_unseen() {
+    let name = "lk_30_after_site_data_was_cleared_nothing_is_overwritten_unseen";
+    let life = Life { wild: true, clears: true, ..Life::default() };
+    let runs = check(name, 20, |seed| fate::play(seed, life));
+    let cleared: u64 = runs.iter().map(|tally| tally.0.get("clearings").copied().unwrap_or(0)).sum();
+    assert!(cleared >= runs.len() as u64 / 2, "storage was cleared only {cleared} times");
     println!("{}", report(name, &runs));
 }
 
 #[test]
 fn planted_faults_are_found() {
-    for bug in [Bug::ReadThenWrite, Bug::NoCheckAfterResume] {
-        let (seed, told) = find_failure(10, |seed| fate::play(seed, false, Some(bug)))
+    for bug in [Bug::ReadThenWrite, Bug::NoCheckAfterResume, Bug::AnyLine] {
+        let style = if bug == Bug::AnyLine { Style::Blind } else { Style::Bound };
+        let life = Life { bug: Some(bug), style, ..Life::default() };
+        let (seed, told) = find_failure(10, |seed| fate::play(seed, life))
             .unwrap_or_else(|| panic!("{bug:?} was not found"));
         let expected =
-            ["hold the lock", "without the lock", "later holder", "over version", "without the record"];
+            ["hold the lock", "without the lock", "later holder", "is missing", "without the record"];
         assert!(expected.iter().any(|expected| told.contains(expected)), "{bug:?}: {told}");
         println!("{bug:?}, seed {seed}: {told}");
     }

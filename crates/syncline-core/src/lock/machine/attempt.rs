@@ -230,6 +230,19 @@ impl Machine {
         }
     }
 
+    /// Nobody wants what the page asked for again by itself, or would ask for when it is back.
+    pub(super) fn forget(&mut self) {
+        self.come_back = None;
+        if let Doing::Requesting { wish, .. } | Doing::Switching { wish } | Doing::BackingOff { wish, .. } =
+            self.doing
+            && wish.call.is_none()
+        {
+            self.drop_web();
+            self.abandon_section();
+            self.doing = Doing::Idle;
+        }
+    }
+
     /// Another tab gave the lock back.
     pub(super) fn wake(&mut self) {
         let soon = self.now.mono + GRACE;
