@@ -23,6 +23,23 @@ export function fromPlain({ code, message, retryable, cause }) {
   return new SynclineError(code, message, { retryable, cause });
 }
 
+/**
+ * `work`, or a failure where it says nothing for `ms`: a promise that never settles is a failure that nobody hears of. `what` is
+ * who did not answer.
+ */
+export async function deadline(work, ms, code, what) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    const problem = `${what} did not answer within ${ms / 1_000} s`;
+    timer = setTimeout(() => reject(new SynclineError(code, problem, { retryable: true })), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 // Answers that a server gives in passing: it was slow, it was busy, it was ill. All others will be the same next time.
 export function isPassing(status) {
   return status === 408 || status === 429 || status >= 500;
