@@ -1,6 +1,7 @@
 // Shared state in real tabs of Chromium when one of them stands still: frozen, busy, in a dialog, in the back/forward cache. Nobody
 // else waits for it, and another tab talks to the node. And when clocks are years apart, or storage is forbidden.
 
+import { openLockServer } from "./support/lock-server.js";
 import { expect, test } from "./support/test.js";
 
 test.use({ expectedErrors: /net::ERR_|Failed to load resource/ });
@@ -17,8 +18,8 @@ test.setTimeout(240_000);
  */
 async function openTab(context, url, options = {}) {
   const page = await context.newPage();
-  // A page without a script of its own, so that nothing else keeps it from being frozen or cached.
-  await page.goto(`${url}/healthz`);
+  // A page that listens to nothing, so that nothing keeps it from being frozen or cached.
+  await page.goto(`${url}/state/frame`);
   await openIn(page, options);
   return page;
 }
@@ -194,7 +195,7 @@ for (const [how, off] of Object.entries(CLOCKS)) {
       const now = Date.now;
       Date.now = () => now() + off;
     }, off);
-    await bad.goto(`${node.url}/healthz`);
+    await bad.goto(`${node.url}/state/frame`);
     await openIn(bad);
     const both = async (/** @type {string} */ expected) => {
       for (const page of [good, bad]) await expect.poll(() => shown(page)).toBe(expected);
@@ -232,7 +233,8 @@ for (const [how, off] of Object.entries(CLOCKS)) {
   });
 }
 
-test("st_32 where storage is forbidden everything settles with a typed error", async ({ page, node }) => {
+test("st_32 where storage is forbidden everything settles with a typed error", async ({ page }) => {
+  const server = await openLockServer();
   // A document without an origin: there is no storage for it.
   await page.route("**/nowhere", (route) =>
     route.fulfill({ contentType: "text/html", headers: { "content-security-policy": "sandbox allow-scripts" }, body: "<!doctype html>" }),
@@ -241,7 +243,7 @@ test("st_32 where storage is forbidden everything settles with a typed error", a
     const response = await route.fetch();
     await route.fulfill({ response, headers: { ...response.headers(), "access-control-allow-origin": "*" } });
   });
-  await page.goto(`${node.url}/nowhere`);
+  await page.goto(`${server.url}/nowhere`);
   const told = await page.evaluate(async (url) => {
     const { openState } = await import(`${url}/pkg/state.js`);
     try {
@@ -251,6 +253,7 @@ test("st_32 where storage is forbidden everything settles with a typed error", a
     } catch (error) {
       return error.code;
     }
-  }, node.url);
+  }, server.url);
+  await server.close();
   expect(told).toEqual(["storage-failed", "storage-failed", "storage-failed", "storage-failed", "storage-failed"]);
 });

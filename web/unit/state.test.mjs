@@ -151,7 +151,6 @@ test("st_26 what storage would lose is refused with the path of the field, and n
   const cases = [
     [{ list: [0, { due: new Date(0) }] }, "list.1.due", "a date cannot be stored"],
     [{ n: NaN }, "n", "a number that JSON cannot hold"],
-    [{ n: -0 }, "n", "a number that JSON cannot hold"],
     [{ a: undefined }, "a", "undefined cannot be stored"],
     [{ list: [1, , 2] }, "list.1", "undefined cannot be stored"],
     [{ text: "half \ud800" }, "text", "text with half a surrogate pair"],
@@ -349,7 +348,9 @@ test("st_36 ids, numbers and snapshots are as documented", async (t) => {
 });
 
 test("st_32 a storage that throws, answers nonsense or never answers is a typed error, and every promise settles", async (t) => {
+  let now = performance.now();
   t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.method(performance, "now", () => now);
   const never = () => new Promise(() => {});
   const throws = () => {
     throw new TypeError("broken");
@@ -373,6 +374,7 @@ test("st_32 a storage that throws, answers nonsense or never answers is a typed 
     let isDone = false;
     settled.then(() => (isDone = true));
     for (let turn = 0; turn < 400 && !isDone; turn++) {
+      now += 1_000;
       t.mock.timers.tick(1_000);
       for (let rest = 0; rest < 5; rest++) await new Promise((resolve) => setImmediate(resolve));
     }
@@ -416,18 +418,18 @@ test("st_36 what a program that knows only ids removes right after it was added 
   const area = new Area();
   const [state, legacy] = [open(t, area), area.port()];
   await state.put("kept", { n: 1 });
-  for (const byPage of [true, false]) {
-    if (byPage) await state.put("brief", { n: 2 });
+  for (const [id, byPage] of [["brief", true], ["short", false]]) {
+    if (byPage) await state.put(id, { n: 2 });
     else {
-      await legacy.set([["trackedEntity:brief", JSON.stringify({ n: 3 })]]);
-      await legacy.set([["trackedEntities:index", JSON.stringify({ ids: ["kept", "brief"] })]]);
-      await until(state, () => state.has("brief"));
+      await legacy.set([[`trackedEntity:${id}`, JSON.stringify({ n: 3 })]]);
+      await legacy.set([["trackedEntities:index", JSON.stringify({ ids: ["kept", id] })]]);
+      await until(state, () => state.has(id));
     }
     await legacy.set([["trackedEntities:index", JSON.stringify({ ids: ["kept"] })]]);
-    await legacy.remove(["trackedEntity:brief"]);
-    await until(state, () => !state.has("brief"));
+    await legacy.remove([`trackedEntity:${id}`]);
+    await until(state, () => !state.has(id));
     const stored = () => JSON.parse(area.keys.get("trackedEntities:index"));
-    while (stored().ids.includes("brief") || stored().gone?.brief === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
-    assert.deepEqual([state.ids(), area.keys.has("trackedEntity:brief")], [["kept"], false]);
+    while (stored().ids.includes(id) || stored().gone?.[id] === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.deepEqual([state.ids(), area.keys.has(`trackedEntity:${id}`)], [["kept"], false]);
   }
 });

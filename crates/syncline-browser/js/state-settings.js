@@ -77,7 +77,8 @@ export class SettingsSchema {
     // What fields mean together is asked of those that are right.
     const wrong = new Set(found.map(({ field }) => field));
     const right = Object.fromEntries(Object.entries(settings).filter(([name]) => !wrong.has(name)));
-    return [...found, ...(this.#check(right) ?? [])].map(({ field, problem: text }) => problem(field, text));
+    const more = [...(this.#check(right) ?? [])].filter(({ field }) => !wrong.has(field));
+    return [...found, ...more.map(({ field, problem: text }) => problem(field, text))];
   }
 }
 

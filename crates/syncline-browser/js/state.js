@@ -333,7 +333,7 @@ class State {
   #get(ask, keys) {
     const isText = (text) => text === undefined || typeof text === "string";
     return this.#ask(ask, ASK_TIMEOUT_MS, () => this.#storage.get(keys), (answer) => {
-      const found = new Map(answer);
+      const found = new Map([...answer]);
       // A key that is not in the answer is not there.
       const entries = keys.map((key) => [key, found.get(key) ?? undefined]);
       if (!entries.every(([, text]) => isText(text))) throw new TypeError("the storage answered something else than texts");
