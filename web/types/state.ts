@@ -1,6 +1,6 @@
 // Shared state as its users write it, and the mistakes the compiler must catch for them. Compiled, never run.
 
-import { openState, SynclineError, type InitInput, type State, type StateBridge, type StateEvent, type StateLink, type StateSettings, type StateStorage } from "syncline";
+import { openState, SynclineError, type InitInput, type State, type StateBridge, type StateEvent, type StateLink, type SettingsOf, type StateSettings, type StateStorage } from "syncline";
 import { init, initSync, openState as openDirectly, version } from "syncline/state";
 
 interface Item {
@@ -26,7 +26,7 @@ export async function shares(signal: AbortSignal): Promise<number> {
   unsubscribe();
   stop();
   const { entities, settings } = state.getSnapshot();
-  const colour: string | undefined = settings?.themeToken;
+  const anything: unknown = settings.whatever;
 
   // @ts-expect-error a member is missing
   await state.put("milk", { checked: true });
@@ -38,10 +38,42 @@ export async function shares(signal: AbortSignal): Promise<number> {
   const checked: boolean = state.get("milk").checked;
   // @ts-expect-error no such layout
   await state.setLayout("D");
-  // @ts-expect-error half of the settings
-  await state.setSettings({ featureEnabled: true });
+  state.pauseBridge();
+  state.resumeBridge();
   state.close();
-  return entities.size + state.size + Number(checked) + (colour?.length ?? 0);
+  return entities.size + state.size + Number(checked) + Number(anything);
+}
+
+const schema = {
+  isLoud: { type: "boolean", default: false },
+  size: { type: "choice", choices: ["small", "large"], default: "small" },
+  volume: { type: "number", default: 5, min: 0, max: 10 },
+  room: { type: "string", maxLength: 40, pattern: /^[a-z]+$/, problem: "must be in small letters" },
+} as const;
+
+export async function setsSettings(): Promise<SettingsOf<typeof schema>> {
+  const state = openState({
+    settings: { schema, check: ({ isLoud, room }) => (isLoud && room === undefined ? [{ field: "room", problem: "is needed" }] : []) },
+  });
+  const size: "small" | "large" = state.settings.size;
+  const room: string | undefined = state.settings.room;
+  await state.setSettings({ isLoud: true, size, volume: 7 });
+  await state.setSettings({ ...state.settings, room: room ?? "kitchen" });
+  state.subscribe((event) => event.type === "settings" && event.settings.volume.toFixed());
+
+  // @ts-expect-error half of the settings
+  await state.setSettings({ isLoud: true });
+  // @ts-expect-error no such choice
+  await state.setSettings({ ...state.settings, size: "huge" });
+  // @ts-expect-error not a setting
+  await state.setSettings({ ...state.settings, colour: "red" });
+  // @ts-expect-error frozen
+  state.settings.volume = 3;
+
+  const items = openState<Item, typeof schema>({ settings: { schema } });
+  const inline = openState({ settings: { schema: { isLoud: { type: "boolean", default: true } } } });
+  const isLoud: boolean = inline.settings.isLoud;
+  return { ...items.settings, isLoud };
 }
 
 function migrate(version: number, id: string, value: unknown): Item {
@@ -55,7 +87,7 @@ function hears(event: StateEvent<Item>): string {
     case "cleared":
       return event.ids.join();
     case "settings":
-      return event.settings.scopeTargetId ?? "";
+      return Object.keys(event.settings).join();
     case "ready":
       return "ready";
     case "link":

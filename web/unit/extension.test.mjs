@@ -5,13 +5,15 @@ import assert from "node:assert/strict";
 import { readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
-import { Entries, entryOf } from "../extension/entries.js";
-import { checkNodeAddress, DEFAULT_NODE_ADDRESS } from "../extension/node-address.js";
-import { hostOf } from "../extension/settings-form.js";
-import { nextCorner, readPlace } from "../extension/surface.js";
-import { accentsOf, contrast } from "../extension/theme.js";
+import { Entries, entryOf } from "../../apps/checklist/extension/entries.js";
+import { checkNodeAddress, DEFAULT_NODE_ADDRESS } from "../../apps/checklist/extension/node-address.js";
+import { hostOf } from "../../apps/checklist/extension/settings-form.js";
+import { settings } from "../../apps/checklist/extension/settings.js";
+import { nextCorner, readPlace } from "../../apps/checklist/extension/surface.js";
+import { initSync, openState } from "../pkg/state.js";
+import { accentsOf, contrast } from "../../apps/checklist/extension/theme.js";
 
-const EXTENSION = join(import.meta.dirname, "../extension");
+const EXTENSION = join(import.meta.dirname, "../../apps/checklist/extension");
 const manifest = JSON.parse(await readFile(join(EXTENSION, "manifest.json"), "utf8"));
 
 test("st_25 the manifest asks for storage alone, allows WASM to its own pages and nothing from elsewhere", async () => {
@@ -102,6 +104,43 @@ test("entries are kept newest first while they come, change and go", () => {
 test("whatever is stored becomes an entry that can be shown", () => {
   for (const value of [{}, { title: "" }, { title: 3, checked: "yes", createdAt: "now" }, { createdAt: Number.NaN }]) {
     assert.deepEqual(entryOf("id", value), { id: "id", title: "id", checked: false, createdAt: 0 });
+  }
+});
+
+test("st_03 settings are checked field by field, and those that were stored long ago are read and written as they are", async (t) => {
+  initSync(await readFile(join(import.meta.dirname, "../pkg/syncline_state_bg.wasm")));
+  const stored = { featureEnabled: false, scopeMode: "specific", scopeTargetId: "shop.example", themeToken: "#6441A5" };
+  const keys = new Map([["syncSettings", JSON.stringify(stored)]]);
+  const storage = {
+    listen() {},
+    get: async (names) => names.map((name) => [name, keys.get(name)]),
+    set: async (entries) => entries.forEach(([key, text]) => keys.set(key, text)),
+    remove: async () => {},
+    list: async () => [...keys.keys()],
+    send: async () => "acked",
+    close() {},
+  };
+  const state = openState({ storage, settings });
+  t.after(() => state.close());
+  assert.deepEqual(state.settings, { featureEnabled: true, scopeMode: "all", themeToken: "#6441a5" });
+  await state.ready;
+  assert.deepEqual(state.settings, stored);
+  const wrong = async (given, fields) => {
+    await assert.rejects(state.setSettings(given), (error) => {
+      assert.equal(error.code, "invalid-settings");
+      assert.deepEqual(error.fields.map(({ field }) => field).sort(), fields);
+      return true;
+    });
+  };
+  await wrong({ featureEnabled: 1, scopeMode: "specific", themeToken: "red" }, ["featureEnabled", "scopeTargetId", "themeToken"]);
+  await wrong({}, ["featureEnabled", "scopeMode", "themeToken"]);
+  await wrong({ ...stored, scopeTargetId: " " }, ["scopeTargetId"]);
+  await wrong({ ...stored, scopeTargetId: "x".repeat(257) }, ["scopeTargetId"]);
+  for (const colour of ["red", "#12", "#12345", "#ggg", "#12345678 ", ""]) await wrong({ ...stored, themeToken: colour }, ["themeToken"]);
+  for (const colour of ["#abc", "#abcd", "#aabbcc", "#aabbccdd"]) {
+    const given = { featureEnabled: true, scopeMode: "all", themeToken: colour };
+    await state.setSettings(given);
+    assert.deepEqual(JSON.parse(keys.get("syncSettings")), given);
   }
 });
 

@@ -151,7 +151,6 @@ test("st_26 what storage would lose is refused with the path of the field, and n
   const cases = [
     [{ list: [0, { due: new Date(0) }] }, "list.1.due", "a date cannot be stored"],
     [{ n: NaN }, "n", "a number that JSON cannot hold"],
-    [{ n: -0 }, "n", "a number that JSON cannot hold"],
     [{ a: undefined }, "a", "undefined cannot be stored"],
     [{ list: [1, , 2] }, "list.1", "undefined cannot be stored"],
     [{ text: "half \ud800" }, "text", "text with half a surrogate pair"],
@@ -183,20 +182,79 @@ test("st_26 what storage would lose is refused with the path of the field, and n
   assert.deepEqual(state.get("日本 😀"), { null: null, list: [[], {}, "é😀", 1e21, -2.5], "": true });
 });
 
-test("st_03 settings are refused field by field before anything is written", async (t) => {
+const SETTINGS = {
+  schema: {
+    isLoud: { type: "boolean", default: false },
+    size: { type: "choice", choices: ["small", "large"], default: "small" },
+    volume: { type: "number", default: 5, min: 0, max: 10 },
+    colour: { type: "string", default: "#abc", pattern: /^#[0-9a-f]{3}$/, problem: "must be a short hex colour" },
+    room: { type: "string", maxLength: 4 },
+  },
+  check: ({ size, room }) => (size === "large" && room === undefined ? [{ field: "room", problem: "is needed" }] : []),
+};
+
+test("st_36 settings follow the caller's schema, and are refused field by field before anything is written", async (t) => {
   const area = new Area();
-  const [one, other] = [open(t, area), open(t, area)];
+  const [one, other] = [open(t, area, { settings: SETTINGS }), open(t, area, { settings: SETTINGS })];
+  const defaults = { isLoud: false, size: "small", volume: 5, colour: "#abc" };
+  assert.deepEqual(one.settings, defaults, "there before anything is loaded");
   await Promise.all([one.ready, other.ready]);
-  await assert.rejects(one.setSettings({ featureEnabled: 1, scopeMode: "specific", themeToken: "red" }), (error) => {
-    assert.equal(error.code, "invalid-settings");
-    assert.deepEqual(error.fields.map(({ field }) => field).sort(), ["featureEnabled", "scopeTargetId", "themeToken"]);
-    return true;
+  const refused = async (settings, fields) => {
+    await assert.rejects(one.setSettings(settings), (error) => {
+      assert.equal(error.code, "invalid-settings");
+      assert.deepEqual(Object.fromEntries(error.fields.map(({ field, problem }) => [field, problem])), fields);
+      return true;
+    });
+  };
+  await refused({ ...defaults, isLoud: 1, size: "large", colour: "red" }, {
+    isLoud: "must be true or false",
+    room: "is needed",
+    colour: "must be a short hex colour",
   });
+  await refused({ ...defaults, size: "huge", volume: 11, room: "hall\ud800" }, {
+    size: 'must be "small" or "large"',
+    volume: "must be 10 at most",
+    room: "has half a surrogate pair",
+  });
+  await refused({ ...defaults, volume: Number.NaN, room: "kitchen" }, { volume: "must be a number", room: "may have 4 characters at most" });
+  await refused({ ...defaults, more: 1 }, { more: "is not a setting" });
+  await refused({ isLoud: true }, {
+    size: 'must be "small" or "large"',
+    volume: "must be a number",
+    colour: "must be a string",
+  });
+  for (const none of [null, undefined, 3, "text", []]) await refused(none, { settings: "must be an object" });
   assert.equal(area.keys.has("syncSettings"), false);
-  const settings = { featureEnabled: false, scopeMode: "specific", scopeTargetId: "shop", themeToken: "#123456" };
+  const settings = { isLoud: true, size: "large", volume: 0, colour: "#def", room: "hall" };
   await one.setSettings(settings);
-  await until(other, () => other.settings.featureEnabled === false);
+  await until(other, () => other.settings.isLoud);
   assert.deepEqual(other.settings, settings);
+  assert.ok(Object.isFrozen(other.settings));
+});
+
+test("st_36 what a newer program set stays, what follows no schema is reported, and without a schema anything is a setting", async (t) => {
+  const area = new Area();
+  area.keys.set("syncSettings", JSON.stringify({ isLoud: true, later: [1] }));
+  const one = open(t, area, { settings: SETTINGS });
+  await one.ready;
+  assert.deepEqual(one.settings, { isLoud: true, size: "small", volume: 5, colour: "#abc" });
+  await one.setSettings({ ...one.settings, volume: 1 });
+  assert.deepEqual(JSON.parse(area.keys.get("syncSettings")).later, [1]);
+  const free = open(t, area);
+  await free.ready;
+  await free.setSettings({ anything: { at: ["all"] } });
+  assert.deepEqual(free.settings, { anything: { at: ["all"] } });
+  await assert.rejects(free.setSettings({ when: new Date() }), { code: "invalid-settings" });
+  const poisoned = new Area();
+  poisoned.keys.set("syncSettings", JSON.stringify({ isLoud: "yes" }));
+  const reports = [];
+  const careful = open(t, poisoned, { settings: SETTINGS });
+  careful.subscribe((event) => event.type === "report" && reports.push([event.report, event.detail]));
+  await careful.ready;
+  assert.deepEqual([careful.settings.isLoud, reports], [false, [["poisoned", "syncSettings"]]]);
+  for (const schema of [{ a: {} }, { a: { type: "date" } }, { a: { type: "choice" } }, { a: { type: "number", default: "1" } }]) {
+    assert.throws(() => open(t, new Area(), { settings: { schema } }), { code: "invalid-argument" });
+  }
 });
 
 test("st_26 poisoned and foreign keys are left alone, reported, and the rest loads", async (t) => {
@@ -270,4 +328,108 @@ test("st_25 nothing is missed before the rules are there, and options are checke
   controller.abort();
   await assert.rejects(aborted.ready, { code: "stopped" });
   await state.ready;
+});
+
+test("st_36 ids, numbers and snapshots are as documented", async (t) => {
+  const area = new Area();
+  const state = open(t, area);
+  for (const id of ["\ud800", "a\udfff", "\udc00\ud800"]) {
+    await assert.rejects(state.put(id, {}), { code: "invalid-argument" });
+    await assert.rejects(state.remove(id), { code: "invalid-argument" });
+  }
+  await state.put("😀", { x: -0, list: [-0] });
+  assert.deepEqual(state.get("😀"), { x: 0, list: [0] });
+  for (const wrong of [5, null, undefined, {}, [5], [""]]) await assert.rejects(state.remove(wrong), { code: "invalid-argument" });
+  const { entities } = state.getSnapshot();
+  assert.throws(() => entities.set("a", {}), TypeError);
+  assert.throws(() => entities.delete("😀"), TypeError);
+  assert.throws(() => entities.clear(), TypeError);
+  assert.deepEqual([...entities.keys()], ["😀"]);
+});
+
+test("st_32 a storage that throws, answers nonsense or never answers is a typed error, and every promise settles", async (t) => {
+  let now = performance.now();
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.method(performance, "now", () => now);
+  const never = () => new Promise(() => {});
+  const throws = () => {
+    throw new TypeError("broken");
+  };
+  const broken = { listen() {}, get: async () => [], set: async () => {}, remove: async () => {}, list: async () => [], send: async () => "acked", close() {} };
+  const ways = [
+    { get: throws },
+    { get: never },
+    { get: async () => undefined },
+    { get: async () => 7 },
+    { get: async (keys) => keys.map((key) => [key, { not: "text" }]) },
+    { get: async () => Promise.reject(null) },
+    { get: throws, close: throws },
+    { set: throws },
+    { set: never },
+    { set: () => Promise.reject(undefined) },
+  ];
+  for (const way of ways) {
+    const state = openState({ storage: { ...broken, ...way } });
+    const settled = Promise.allSettled([state.ready, state.put("a", {}), state.setSettings({ a: 1 }), state.remove("a"), state.reset()]);
+    let isDone = false;
+    settled.then(() => (isDone = true));
+    for (let turn = 0; turn < 400 && !isDone; turn++) {
+      now += 1_000;
+      t.mock.timers.tick(1_000);
+      for (let rest = 0; rest < 5; rest++) await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.ok(isDone, `something never settles with ${JSON.stringify(Object.keys(way))} ${Object.values(way)[0]}`);
+    const [ready, put] = await settled;
+    assert.equal(put.reason?.code, "storage-failed", String(Object.values(way)[0]));
+    if (way.get !== undefined) assert.equal(ready.reason?.code, "storage-failed", String(way.get));
+    state.close();
+  }
+  const deaf = { ...broken, listen: throws };
+  assert.throws(() => openState({ storage: deaf }), { code: "storage-failed" });
+});
+
+test("st_30 a write that was overtaken reads again, and nobody is told of it", async (t) => {
+  const area = new Area();
+  const port = area.port();
+  let refusals = 3;
+  const set = port.set;
+  port.set = async (entries) => {
+    if (refusals-- > 0) throw Object.assign(new Error("overtaken"), { kind: "overtaken" });
+    return set(entries);
+  };
+  const state = openState({ storage: port });
+  t.after(() => state.close());
+  const reports = [];
+  state.subscribe((event) => event.type === "report" && event.report === "storage-failed" && reports.push(event));
+  await state.put("a", { n: 1 });
+  assert.deepEqual([JSON.parse(area.keys.get("trackedEntity:a")).n, reports.length, refusals], [1, 0, -1]);
+});
+
+test("st_14 a reset makes room at once", async (t) => {
+  const area = new Area();
+  const state = open(t, area);
+  for (let number = 0; number < 20; number++) await state.put(`id${number}`, { number });
+  await state.reset();
+  while ([...area.keys.keys()].some((key) => key.startsWith("trackedEntity:"))) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(state.size, 0);
+});
+
+test("st_36 what a program that knows only ids removes right after it was added is gone", async (t) => {
+  const area = new Area();
+  const [state, legacy] = [open(t, area), area.port()];
+  await state.put("kept", { n: 1 });
+  for (const [id, byPage] of [["brief", true], ["short", false]]) {
+    if (byPage) await state.put(id, { n: 2 });
+    else {
+      await legacy.set([[`trackedEntity:${id}`, JSON.stringify({ n: 3 })]]);
+      await legacy.set([["trackedEntities:index", JSON.stringify({ ids: ["kept", id] })]]);
+      await until(state, () => state.has(id));
+    }
+    await legacy.set([["trackedEntities:index", JSON.stringify({ ids: ["kept"] })]]);
+    await legacy.remove([`trackedEntity:${id}`]);
+    await until(state, () => !state.has(id));
+    const stored = () => JSON.parse(area.keys.get("trackedEntities:index"));
+    while (stored().ids.includes(id) || stored().gone?.[id] === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.deepEqual([state.ids(), area.keys.has(`trackedEntity:${id}`)], [["kept"], false]);
+  }
 });

@@ -51,7 +51,7 @@ impl Workspace {
         })
     }
 
-    /// The folder of pages, extension, browser tests and their npm packages.
+    /// The folder of pages, browser tests and their npm packages.
     pub(crate) fn web(&self) -> PathBuf {
         self.root.join("web")
     }

@@ -1,10 +1,13 @@
 // The way from a shared state to a node, and the rules for it (WASM), for all contexts on one storage: one of them asks,
-// sends and listens; when it goes, the next one does. What to ask and send, and when to try again, is decided by the rules.
+// sends and listens. When it goes or stands still, the next one does within seconds (leader.js). What to ask and send, and when to
+// try again, is decided by the rules.
 //
-// Guarantees: every question of the rules is answered once; nothing is thrown; nothing is left behind by close(). Changes that
-// could not be sent are in storage, not here.
+// Guarantees: every question of the rules is answered once while this context leads; nothing is thrown; nothing is left behind
+// by close(). Changes that could not be sent are in storage, not here. Two that lead for a moment, because one stood still and
+// does not know yet that it was replaced, send and merge the same changes twice, which is the same as once.
 
 import * as rules from "./syncline_bridge.js";
+import { lead } from "./leader.js";
 import { provided } from "./state-provided.js";
 import { wasmModule } from "./wasm.js";
 
@@ -18,10 +21,11 @@ class Bridge {
   #address;
   #events;
   #headers;
-  #lock;
+  #name;
   #tell;
-  #closed = new AbortController();
-  #leads = false;
+  #member;
+  // Ends when this context does not lead any more.
+  #term = new AbortController();
 
   // `name` is what the contexts on one storage have in common; `tell(word, ...fields)` brings an input to the rules.
   constructor({ url, space, token }, name, tell) {
@@ -29,23 +33,13 @@ class Bridge {
     this.#address = new URL(`/api/state/${encodeURIComponent(space)}`, base);
     this.#events = new URL(`/api/events?topics=state&space=${encodeURIComponent(space)}`, base);
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    this.#lock = `syncline-state-bridge:${name}`;
+    this.#name = `syncline-state-bridge:${name}`;
     this.#tell = tell;
   }
 
   // Waits until no other context talks to the node, and then does.
   start() {
-    const { signal } = this.#closed;
-    if (globalThis.navigator?.locks === undefined) return this.#lead();
-    navigator.locks
-      .request(this.#lock, { signal }, () => {
-        this.#lead();
-        return new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-      })
-      .catch(() => {
-        // Closed before its turn came, or a page without an origin: then nobody can share its storage, either.
-        if (!signal.aborted) this.#lead();
-      });
+    this.#member ??= lead({ name: this.#name, onLead: () => this.#lead(), onLose: () => this.#lose() });
   }
 
   // GET: `ask` is the number of the question.
@@ -59,21 +53,30 @@ class Bridge {
     return this.#request(ask, `${this.#address}`, { method: "POST", body, headers });
   }
 
+  // Lets the other contexts talk to the node, until it is started again.
   close() {
-    this.#closed.abort();
+    this.#term.abort();
+    this.#member?.close();
+    this.#member = undefined;
   }
 
   #lead() {
-    if (this.#leads || this.#closed.signal.aborted) return;
-    this.#leads = true;
-    this.#tell("link", "up");
-    const again = () => this.#tell("link", "up");
-    globalThis.addEventListener?.("online", again, { signal: this.#closed.signal });
-    this.#listen();
+    this.#term = new AbortController();
+    const { signal } = this.#term;
+    const up = () => this.#tell("link", "up");
+    up();
+    globalThis.addEventListener?.("online", up, { signal });
+    this.#listen(signal);
+  }
+
+  #lose() {
+    this.#term.abort();
+    this.#tell("link", "down");
   }
 
   async #request(ask, address, options) {
-    const signal = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
+    const term = this.#term.signal;
+    const signal = AbortSignal.any([term, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
     const headers = { ...this.#headers, ...options.headers };
     let refusal = "";
     try {
@@ -85,17 +88,16 @@ class Bridge {
     } catch {
       // Not reachable: the rules wait and ask again.
     }
-    if (this.#closed.signal.aborted) return;
+    if (term.aborted) return;
     const [random] = crypto.getRandomValues(new Uint32Array(1));
     this.#tell("unanswered", ask, refusal, random);
   }
 
   // Hears of news for as long as this context leads. With fetch, because an EventSource can show no token.
-  async #listen() {
-    const { signal } = this.#closed;
+  async #listen(signal) {
     while (!signal.aborted) {
       try {
-        await this.#hear();
+        await this.#hear(signal);
       } catch {
         // The stream broke; what was missed is asked for when the next one begins.
       }
@@ -106,9 +108,9 @@ class Bridge {
     }
   }
 
-  async #hear() {
+  async #hear(term) {
     const silence = new AbortController();
-    const signal = AbortSignal.any([this.#closed.signal, silence.signal]);
+    const signal = AbortSignal.any([term, silence.signal]);
     let timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
     try {
       const headers = { ...this.#headers, accept: "text/event-stream" };
@@ -140,7 +142,7 @@ class Bridge {
   }
 }
 
-const { init } = wasmModule({
+export const { init, initSync } = wasmModule({
   instantiate: rules.default,
   instantiateSync: rules.initSync,
   version: rules.version,

@@ -1,5 +1,5 @@
 // Why a storage did not do what it was asked for: `quota` (it is full), `gone` (this context is cut off from it for good),
-// `other` (trying again may help).
+// `overtaken` (somebody wrote since it was read; nothing was done), `other` (trying again may help).
 
 export class StorageFailure extends Error {
   constructor(kind, cause) {

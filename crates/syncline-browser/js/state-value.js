@@ -32,7 +32,8 @@ function hand(encoder, value) {
     case "boolean":
       return encoder.bool(value);
     case "number":
-      return encoder.number(Object.is(value, -0) ? "-0" : String(value));
+      // Negative zero is stored as zero, as JSON.stringify() does.
+      return encoder.number(String(value));
     case "object":
       if (value === null) return encoder.null();
       if (Array.isArray(value)) return handList(encoder, value);

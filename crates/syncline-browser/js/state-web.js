@@ -1,19 +1,30 @@
 // Shared state in a page's own storage: IndexedDB, and a BroadcastChannel that tells the other tabs what was written.
 //
-// Guarantees: what is written together is there together or not at all, and as a rule in the same transaction in which it was
-// read, so that nobody writes in between; others are told after it is stored. Each write has
-// a number, so that a tab that was told nothing (its writer died, it was frozen) finds out and reads everything again. A
-// database that was closed under it is opened again. Works in pages and workers, on plain http:// too.
+// Guarantees: no transaction waits for its page. Each is given everything in one turn and told to commit, reads included: a tab
+// that is frozen, busy or in a dialog holds up nobody. What is written together is there together or not at all. A write of the
+// index is refused (`overtaken`) if another tab has written it since this one read it, so that the rules merge first; one that
+// was refused often is written all the same, and merged by those who hear of it. Others are told after it is stored. Each
+// write names the one before it, so that a tab that was told nothing (its writer died, it was frozen) finds out and reads
+// everything again. A database that was closed under it is opened again. Works in pages and workers, on plain http:// too.
 
-import { SynclineError } from "./errors.js";
+import { deadline, SynclineError } from "./errors.js";
 import { StorageFailure } from "./state-failure.js";
 
 const STORE = "keys";
-const COUNTER = "revision";
-// From so many keys on they are read as a range, one question instead of hundreds, and not to be written right after.
+// Holds the name of the last write, and numbers of the latest turns at the index.
+const TURNS = "revision";
+const LAST = "last";
+const TURNS_KEPT = 16;
+// After so many refusals in a row a write is not refused again.
+const LOSSES_MAX = 3;
+// Keys that many contexts write: the index, its parts, and all entities together.
+const SHARED = "trackedEntities";
+// From so many keys on they are read as a range, one question instead of hundreds.
 const RANGE_FROM = 32;
 // A write that others were told of in the wrong order is given so long before everything is read again.
 const GAP_MS = 1_000;
+const OPEN_TIMEOUT_MS = 8_000;
+const KNOWN_MAX = 1_000;
 
 export class WebStorage {
   #name;
@@ -22,11 +33,13 @@ export class WebStorage {
   #heard;
   #listening = new AbortController();
   #gap;
-  // What was read last can be written in the same transaction, as long as that is open.
-  #held;
-  // Every write up to `base` is known, and `after` others.
-  #base;
-  #after = new Set();
+  // Which turn at the index was the last one when this tab read it, and how often in a row it was too late.
+  #turn;
+  #losses = 0;
+  // The writes that this tab has heard of, and those that others have heard of before it. Since when it listens.
+  #known = new Set();
+  #missing = new Set();
+  #since;
 
   constructor(name) {
     this.#name = `syncline-state:${name}`;
@@ -37,7 +50,7 @@ export class WebStorage {
     this.#heard = heard;
     this.#channel = openChannel(this.#name);
     this.#channel.onmessage = ({ data }) => {
-      this.#note(data.revision);
+      this.#note(data.id, data.previous);
       heard.changed(data.entries);
     };
     if (typeof document === "undefined") return;
@@ -49,16 +62,34 @@ export class WebStorage {
   }
 
   async get(keys) {
-    // Many keys are read at the start, when there is nothing to write.
-    const mode = keys.length < RANGE_FROM ? "readwrite" : "readonly";
-    const transaction = (await this.#open()).transaction([STORE, COUNTER], mode);
-    this.#held = mode === "readwrite" ? transaction : undefined;
-    if (this.#base === undefined) this.#base = (await answer(transaction.objectStore(COUNTER).get(COUNTER))) ?? 0;
-    return readAll(transaction.objectStore(STORE), keys);
+    const database = await this.#open();
+    const transaction = database.transaction([STORE, TURNS], "readonly");
+    const turns = transaction.objectStore(TURNS);
+    const isFirst = this.#since === undefined;
+    const isShared = keys.some((key) => key.startsWith(SHARED));
+    const last = isFirst ? answer(turns.get(LAST)) : undefined;
+    const numbers = isShared ? answer(turns.getAllKeys(IDBKeyRange.bound(0, Infinity))) : undefined;
+    const read = readAll(transaction.objectStore(STORE), keys);
+    transaction.commit();
+    const [found, id, taken] = await Promise.all([read, last, numbers]);
+    if (isFirst) {
+      this.#since = performance.now();
+      this.#learn(id);
+    }
+    this.#turn = taken === undefined ? undefined : (taken.at(-1) ?? 0);
+    const left = keys.filter((key) => !found.has(key));
+    if (left.length > 0) {
+      const others = database.transaction(STORE, "readonly");
+      const rest = readSingly(others.objectStore(STORE), left);
+      others.commit();
+      for (const [key, text] of await rest) found.set(key, text);
+    }
+    return keys.map((key) => [key, asText(found.get(key))]);
   }
 
   async set(entries) {
-    await this.#write(entries, (store) => {
+    const isShared = entries.some(([key]) => key.startsWith(SHARED));
+    await this.#write(entries, isShared ? this.#turn : undefined, (store) => {
       for (const [key, text] of entries) store.put(text, key);
     });
   }
@@ -66,6 +97,7 @@ export class WebStorage {
   async remove(keys) {
     await this.#write(
       keys.map((key) => [key, undefined]),
+      undefined,
       (store) => {
         for (const key of keys) store.delete(key);
       },
@@ -74,7 +106,9 @@ export class WebStorage {
 
   async list() {
     const transaction = (await this.#open()).transaction(STORE, "readonly");
-    return (await answer(transaction.objectStore(STORE).getAllKeys())).filter((key) => typeof key === "string");
+    const keys = answer(transaction.objectStore(STORE).getAllKeys());
+    transaction.commit();
+    return (await keys).filter((key) => typeof key === "string");
   }
 
   // Whoever is there was told what was written, value and all.
@@ -89,28 +123,32 @@ export class WebStorage {
     this.#database?.then((database) => database.close(), () => {});
   }
 
-  async #write(entries, change) {
-    const database = await this.#open();
-    let transaction = this.#held;
-    let counted;
-    try {
-      counted = transaction?.objectStore(COUNTER).get(COUNTER);
-    } catch {
-      // It has ended: the rules took longer than one turn.
-    }
-    if (counted === undefined) {
-      transaction = database.transaction([STORE, COUNTER], "readwrite");
-      counted = transaction.objectStore(COUNTER).get(COUNTER);
-    }
-    let revision;
-    counted.onsuccess = () => {
-      revision = (counted.result ?? 0) + 1;
-      counted.source.put(revision, COUNTER);
-    };
+  // `turn`: which turn at the index must still be the last one.
+  async #write(entries, turn, change) {
+    this.#turn = undefined;
+    const transaction = (await this.#open()).transaction([STORE, TURNS], "readwrite");
+    const turns = transaction.objectStore(TURNS);
+    const id = crypto.getRandomValues(new Uint32Array(3)).join("-");
+    const previous = turns.get(LAST);
+    turns.put(id, LAST);
     change(transaction.objectStore(STORE));
-    await finished(transaction);
-    this.#note(revision);
-    this.#channel.postMessage({ revision, entries });
+    let taken;
+    if (turn !== undefined && this.#losses < LOSSES_MAX) {
+      turns.delete(IDBKeyRange.upperBound(turn - TURNS_KEPT));
+      // Last: what follows a request that failed is committed by some browsers.
+      taken = turns.add(1, turn + 1);
+    }
+    transaction.commit();
+    try {
+      await finished(transaction, taken);
+    } catch (error) {
+      this.#losses += error.kind === "overtaken" ? 1 : 0;
+      throw error;
+    }
+    if (turn !== undefined) this.#losses = 0;
+    this.#learn(id);
+    this.#channel.postMessage({ id, previous: previous.result, entries });
+    this.#expect(previous.result);
   }
 
   #open() {
@@ -124,50 +162,71 @@ export class WebStorage {
   // The browser closed the database: it was deleted, or the site's data were cleared. Whatever is known is looked for again.
   #closed() {
     this.#database = undefined;
-    this.#base = undefined;
-    this.#after.clear();
+    this.#since = undefined;
+    this.#known.clear();
+    this.#missing.clear();
     this.#heard?.missed();
   }
 
-  #note(revision) {
-    if (this.#base === undefined) return;
-    this.#after.add(revision);
-    while (this.#after.delete(this.#base + 1)) this.#base++;
-    if (this.#after.size > 0) this.#gap ??= setTimeout(() => this.#look(), GAP_MS);
+  #note(id, previous) {
+    this.#learn(id);
+    this.#expect(previous);
+  }
+
+  #learn(id) {
+    this.#missing.delete(id);
+    this.#known.add(id);
+    if (this.#known.size > KNOWN_MAX) this.#known.delete(this.#known.values().next().value);
+  }
+
+  // It was written before something that this tab knows. What was written before this tab first looked is no gap.
+  #expect(id) {
+    const isNew = this.#since === undefined || performance.now() - this.#since < GAP_MS;
+    if (id === undefined || this.#known.has(id) || isNew) return;
+    this.#missing.add(id);
+    this.#gap ??= setTimeout(() => {
+      this.#gap = undefined;
+      if (this.#missing.size > 0) this.#miss();
+    }, GAP_MS);
+  }
+
+  #miss() {
+    this.#missing.clear();
+    this.#heard.missed();
   }
 
   // Something may have been written without a word.
   async #look() {
-    clearTimeout(this.#gap);
-    this.#gap = undefined;
     try {
-      const transaction = (await this.#open()).transaction(COUNTER, "readonly");
-      const revision = (await answer(transaction.objectStore(COUNTER).get(COUNTER))) ?? 0;
-      if (this.#base === undefined || revision === this.#base) return;
-      this.#base = revision;
-      this.#after.clear();
-      this.#heard.missed();
+      const transaction = (await this.#open()).transaction(TURNS, "readonly");
+      const last = answer(transaction.objectStore(TURNS).get(LAST));
+      transaction.commit();
+      const id = await last;
+      if (this.#since === undefined || id === undefined || this.#known.has(id)) return;
+      this.#learn(id);
+      this.#miss();
     } catch {
       // The next operation meets the same failure and reports it.
     }
   }
 }
 
+// Everything is asked for in this turn. What a range read did not reach is not in the answer.
 async function readAll(store, keys) {
-  const found = new Map();
-  if (keys.length >= RANGE_FROM) {
-    const sorted = [...keys].sort((one, other) => indexedDB.cmp(one, other));
-    const range = IDBKeyRange.bound(sorted[0], sorted.at(-1));
-    // Others that lie between are read too, but not many times as many as were asked for.
-    const most = 2 * keys.length;
-    const [names, texts] = await Promise.all([answer(store.getAllKeys(range, most)), answer(store.getAll(range, most))]);
-    names.forEach((name, index) => found.set(name, texts[index]));
-    if (names.length < most) return keys.map((key) => [key, asText(found.get(key))]);
-  }
-  const left = keys.filter((key) => !found.has(key));
-  const texts = await Promise.all(left.map((key) => answer(store.get(key))));
-  left.forEach((key, index) => found.set(key, texts[index]));
-  return keys.map((key) => [key, asText(found.get(key))]);
+  if (keys.length < RANGE_FROM) return readSingly(store, keys);
+  const sorted = [...keys].sort((one, other) => indexedDB.cmp(one, other));
+  const range = IDBKeyRange.bound(sorted[0], sorted.at(-1));
+  // Others that lie between are read too, but not many times as many as were asked for.
+  const most = 2 * keys.length;
+  const [names, texts] = await Promise.all([answer(store.getAllKeys(range, most)), answer(store.getAll(range, most))]);
+  const found = new Map(names.map((name, index) => [name, texts[index]]));
+  if (names.length < most) keys.forEach((key) => found.has(key) || found.set(key, undefined));
+  return found;
+}
+
+async function readSingly(store, keys) {
+  const texts = await Promise.all(keys.map((key) => answer(store.get(key))));
+  return new Map(keys.map((key, index) => [key, texts[index]]));
 }
 
 // Somebody else may have put anything there.
@@ -198,9 +257,17 @@ async function openDatabase(name, closed) {
   }
   request.onupgradeneeded = () => {
     request.result.createObjectStore(STORE);
-    request.result.createObjectStore(COUNTER);
+    request.result.createObjectStore(TURNS);
   };
-  const database = await answer(request);
+  const opened = answer(request);
+  let database;
+  try {
+    database = await deadline(opened, OPEN_TIMEOUT_MS, "storage-failed", "the database");
+  } catch (error) {
+    // One that comes too late would keep others from deleting it.
+    opened.then((late) => late.close(), () => {});
+    throw error;
+  }
   database.onclose = closed;
   database.onversionchange = () => {
     database.close();
@@ -216,10 +283,13 @@ function answer(request) {
   });
 }
 
-function finished(transaction) {
+// `taken`: the request that fails where somebody else was faster.
+function finished(transaction, taken) {
   return new Promise((resolve, reject) => {
-    transaction.oncomplete = resolve;
-    transaction.onabort = () => reject(failure(transaction.error));
+    const isLate = () => taken?.error?.name === "ConstraintError";
+    const refuse = () => reject(isLate() ? new StorageFailure("overtaken", taken.error) : failure(transaction.error));
+    transaction.oncomplete = () => (isLate() ? refuse() : resolve());
+    transaction.onabort = refuse;
   });
 }
 

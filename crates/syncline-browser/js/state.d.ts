@@ -6,15 +6,43 @@ import type { InitInput, WasmSource } from "./wasm.js";
 export { SynclineError };
 export type { InitInput, WasmSource };
 
-/** The settings that every context follows; stored at `syncSettings`. */
-export interface StateSettings {
-  readonly featureEnabled: boolean;
-  readonly scopeMode: "all" | "specific";
-  /** Needed when `scopeMode` is `"specific"`. */
-  readonly scopeTargetId?: string;
-  /** A CSS hex colour such as `#6441a5`. */
-  readonly themeToken: string;
-}
+/**
+ * A field of your settings. With a `default` it always has a value, and {@link State.setSettings} needs one; without, it may be left out.
+ */
+export type StateField =
+  | { readonly type: "boolean"; readonly default?: boolean }
+  | { readonly type: "number"; readonly default?: number; readonly min?: number; readonly max?: number }
+  | { readonly type: "choice"; readonly choices: readonly string[]; readonly default?: string }
+  | {
+      readonly type: "string";
+      readonly default?: string;
+      /** In UTF-16 units, as `length` counts. */
+      readonly maxLength?: number;
+      readonly pattern?: RegExp;
+      /** What is said of a value that does not match `pattern`, after the field's name: `"must be a hex colour"`. */
+      readonly problem?: string;
+    };
+
+/** Your settings, field by field. The names are those under which they are stored. */
+export type StateSchema = { readonly [field: string]: StateField };
+
+type FieldValue<F extends StateField> = F extends { type: "boolean" }
+  ? boolean
+  : F extends { type: "number" }
+    ? number
+    : F extends { type: "choice"; choices: readonly (infer C)[] }
+      ? C
+      : string;
+
+/** What settings of a schema look like: `SettingsOf<typeof schema>`. */
+export type SettingsOf<S extends StateSchema> = {
+  readonly [F in keyof S as S[F] extends { default: unknown } ? F : never]: FieldValue<S[F]>;
+} & {
+  readonly [F in keyof S as S[F] extends { default: unknown } ? never : F]?: FieldValue<S[F]>;
+};
+
+/** The settings that every context follows; stored at `syncSettings`. Without a schema, any object of what JSON can hold. */
+export type StateSettings = { readonly [field: string]: unknown };
 
 /**
  * How entities lie in storage. `A`: all under one key, for a few. `B`: one key each and an index (the default). `C`: one
@@ -54,11 +82,11 @@ export interface StateEntityEvent<V> {
 }
 
 /** What a listener hears. */
-export type StateEvent<V> =
+export type StateEvent<V, S = StateSettings> =
   | StateEntityEvent<V>
   /** All entities are gone: clear the whole view. */
   | { readonly type: "cleared"; readonly ids: readonly string[] }
-  | { readonly type: "settings"; readonly settings: StateSettings }
+  | { readonly type: "settings"; readonly settings: S }
   /** Everything that was stored is loaded. */
   | { readonly type: "ready" }
   | ({ readonly type: "link" } & StateLink)
@@ -67,17 +95,18 @@ export type StateEvent<V> =
   | { readonly type: "closed"; readonly reason: "asked" | "gone" | "failed"; readonly error?: SynclineError };
 
 /** All there is at one moment. The same object until something changes. */
-export interface StateSnapshot<V> {
+export interface StateSnapshot<V, S = StateSettings> {
   readonly isReady: boolean;
-  /** `null` until the rules are loaded. */
-  readonly settings: StateSettings | null;
+  readonly settings: S;
+  /** Changing it throws. */
   readonly entities: ReadonlyMap<string, V>;
 }
 
 /**
  * A place to store things that all contexts share. It needs no transactions and no compare-and-set. Contents are JSON texts.
- * A method that fails throws (as a rejection) an error whose `kind` is `"quota"`, `"gone"` (this context is cut off for
- * good) or `"other"`.
+ * A method that fails throws an error whose `kind` is `"quota"`, `"gone"` (this context is cut off for good), `"overtaken"` (only
+ * `set`: somebody wrote since this context last called `get`, and nothing was done; it reads again and merges) or `"other"`. One that
+ * has not answered after 10 s (`set` and `remove`: 30 s) counts as failed.
  */
 export interface StateStorage {
   /** Called once, synchronously. Registers for everything that others do, from this moment on. */
@@ -118,25 +147,34 @@ export interface StateBridge {
 /**
  * How a context stands with the node.
  *
- * - `follows`: another context talks to the node, or this one is about to.
+ * - `follows`: another context talks to the node, or this one is about to. One that stands still is replaced within 5 s.
+ * - `paused`: {@link State.pauseBridge} was called.
  * - `behind`: changes are being exchanged. `in-step`: everything is.
  * - `unreachable`: the node does not answer; changes wait and are sent when it does.
  * - `clock-off`: this machine's clock is more than 5 minutes off the node's; nothing is exchanged until it is right.
  * - `refused`: the node refuses; `detail` is its stable word, such as `unauthorized` or `space-full`.
  */
 export interface StateLink {
-  readonly status: "follows" | "behind" | "in-step" | "unreachable" | "clock-off" | "refused";
+  readonly status: "follows" | "paused" | "behind" | "in-step" | "unreachable" | "clock-off" | "refused";
   readonly detail?: string;
 }
 
 /** Options of {@link openState}. */
-export interface StateOptions<V extends object> {
+export interface StateOptions<V extends object, S extends StateSchema = {}> {
   /** Which state of the origin, where it is not in an extension's storage. Default: `"state"`. */
   name?: string;
   /**
    * Where it is stored. Default: `chrome.storage.local` in an extension, anywhere else IndexedDB with a BroadcastChannel.
    */
   storage?: StateStorage;
+  /**
+   * Your settings: a table of fields, and a `check` of what they mean together, which is given the fields that are right. It
+   * returns what else is wrong, if anything. Types follow from the table: of {@link State.settings} and {@link State.setSettings}.
+   */
+  settings?: {
+    readonly schema: S;
+    readonly check?: (settings: Partial<SettingsOf<S>>) => Iterable<{ field: string; problem: string }> | undefined;
+  };
   /** The version of the schema that your values follow, from 1. Default: 1. */
   schemaVersion?: number;
   /**
@@ -159,13 +197,16 @@ export interface StateOptions<V extends object> {
  * One context's view of the shared state. Its methods need no `this`. Operations show at once, resolve when they are
  * stored, and otherwise are taken back and reject with a {@link SynclineError}.
  */
-export interface State<V extends object> {
-  /** Settles when everything that was stored is loaded. Operations need not wait for it. */
+export interface State<V extends object, S = StateSettings> {
+  /**
+   * Settles when everything that was stored is loaded. Operations need not wait for it. Rejects when the storage could not be read
+   * three times in a row: reading goes on, and the event `ready` still comes when it succeeds.
+   */
   readonly ready: Promise<void>;
   readonly isReady: boolean;
   readonly size: number;
-  /** `null` until the rules are loaded. */
-  readonly settings: StateSettings | null;
+  /** Frozen. The defaults of your schema, until others were stored. */
+  readonly settings: S;
   readonly layout: StateLayout | null;
   /** How this context stands with the node; `null` without a `bridge`. */
   readonly link: StateLink | null;
@@ -174,10 +215,10 @@ export interface State<V extends object> {
   readonly has: (id: string) => boolean;
   readonly ids: () => string[];
   /** For React's `useSyncExternalStore(state.subscribe, state.getSnapshot)`. */
-  readonly getSnapshot: () => StateSnapshot<V>;
+  readonly getSnapshot: () => StateSnapshot<V, S>;
   /** Calls the listener for everything that happens, or for one entity alone, until the returned function is called. */
   readonly subscribe: {
-    (listener: (event: StateEvent<V>) => void): () => void;
+    (listener: (event: StateEvent<V, S>) => void): () => void;
     (id: string, listener: (event: StateEntityEvent<V>) => void): () => void;
   };
   /**
@@ -190,11 +231,20 @@ export interface State<V extends object> {
   readonly remove: (ids: string | Iterable<string>) => Promise<void>;
   /** Removes all entities, and nothing else that is in the storage. */
   readonly reset: () => Promise<void>;
-  /** Stores settings, or rejects with `invalid-settings` and every wrong field in `fields`. */
-  readonly setSettings: (settings: StateSettings) => Promise<void>;
+  /**
+   * Stores all settings, or rejects with `invalid-settings` and every wrong field in `fields`: one that is missing, of the wrong
+   * type or form, or not in the schema. To change one: `setSettings({ ...state.settings, size: 3 })`.
+   */
+  readonly setSettings: (settings: S) => Promise<void>;
   readonly setLayout: (layout: StateLayout) => Promise<void>;
   /** Looks for keys that no index lists; they are removed a minute later if nobody lists them by then. */
   readonly sweep: () => Promise<void>;
+  /**
+   * This context stops talking to the node, until it is told to go on. Changes wait in the storage. Other contexts on the same
+   * storage go on, unless they are paused as well.
+   */
+  readonly pauseBridge: () => void;
+  readonly resumeBridge: () => void;
   /** Lets go. What is stored stays. */
   readonly close: () => void;
 }
@@ -211,9 +261,18 @@ export interface State<V extends object> {
  *
  * It registers all its listeners before it returns, so that a service worker may call it in its first turn.
  *
- * @throws {SynclineError} `invalid-argument` or `unsupported-environment`
+ * @throws {SynclineError} `invalid-argument`, `unsupported-environment`, or `storage-failed` where the browser forbids to listen
  */
-export function openState<V extends object = Record<string, unknown>>(options?: StateOptions<V>): State<V>;
+export function openState<V extends object = Record<string, unknown>>(
+  options?: StateOptions<V> & { settings?: undefined },
+): State<V>;
+/**
+ * With settings of your own. To name the type of your entities, name that of the schema too:
+ * `openState<Item, typeof schema>({ settings: { schema } })`.
+ */
+export function openState<V extends object = Record<string, unknown>, const S extends StateSchema = StateSchema>(
+  options: StateOptions<V, S> & { settings: object },
+): State<V, SettingsOf<S>>;
 
 /**
  * Loads the WASM module into this page or worker, ahead of {@link openState}, which otherwise does it. A state with a

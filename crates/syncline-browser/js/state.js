@@ -2,15 +2,18 @@
 // state.d.ts.
 //
 // Guarantees: everything that listens is registered in the turn that calls openState, before the rules (WASM) are there;
-// what happens meanwhile waits for them in order. Every failure is a SynclineError. Values handed out are frozen and stay
-// the same object until they change. What to read, write, send and show is decided by the rules.
+// what happens meanwhile waits for them in order. Every failure is a SynclineError, and every promise settles: whatever waits for
+// the platform has a deadline. Values handed out are frozen and stay the same object until they change. What to read, write,
+// send and show is decided by the rules.
 
 import * as rules from "./syncline_state.js";
-import { SynclineError } from "./errors.js";
-import { ChromeStorage } from "./state-chrome.js";
+import { deadline, SynclineError } from "./errors.js";
+import { FrozenMap } from "./state-frozen.js";
+import { invalid, listenTo, readId, readOptions } from "./state-options.js";
 import { provided } from "./state-provided.js";
+import { refusal, stopped } from "./state-refusal.js";
 import { encode } from "./state-value.js";
-import { WebStorage } from "./state-web.js";
+import { EFFECT, FIELD, flat, inPairs, isPrintable } from "./state-wire.js";
 import { wasmModule } from "./wasm.js";
 
 export { SynclineError };
@@ -23,10 +26,12 @@ export const { init, initSync, version } = wasmModule({
   address: () => new URL("./syncline_state_bg.wasm", import.meta.url),
 });
 
-// A storage that says nothing for so long has failed.
-const STORAGE_TIMEOUT_MS = 30_000;
-const FIELD = "\0";
-const EFFECT = "\x01";
+// A storage that says nothing for so long has failed; writes may take longer than questions.
+const ASK_TIMEOUT_MS = 10_000;
+const WRITE_TIMEOUT_MS = 30_000;
+const LOAD_TIMEOUT_MS = 60_000;
+// After so many failures in a row to read what is stored, whoever waits for it is told.
+const FAILURES_MAX = 3;
 
 export function openState(options) {
   return new State(readOptions(options));
@@ -37,6 +42,7 @@ class State {
   #storage;
   #bridge;
   #link = null;
+  #isPaused = false;
   // The exports of the module in use: with a bridge it is another one.
   #rules = rules;
   #replica;
@@ -49,7 +55,9 @@ class State {
   #acting = false;
   // By id: the text of each entity, and its value once somebody has asked for it.
   #entities = new Map();
-  #settings = null;
+  #settings;
+  // As it is stored.
+  #settingsText = "";
   #isReady = false;
   #closed = false;
   #snapshot;
@@ -57,15 +65,20 @@ class State {
   #byId = new Map();
   #ready;
   #settle;
+  #loading;
+  #failures = 0;
+  // What the storage said when it failed last.
+  #cause;
   #listening = new AbortController();
 
   constructor(options) {
     this.#options = options;
     this.#storage = options.storage;
+    this.#settings = options.settings.read("");
     this.#ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
     // Whoever waits for it hears of a failure; a promise nobody looked at must not shout as well.
     this.#ready.catch(() => {});
-    this.#storage.listen({
+    listenTo(this.#storage, {
       isOurs: (key) => this.#replica === undefined || this.#rules.isStateKey(key),
       changed: (entries) => this.#tell("changed", entries),
       message: (text) => this.#tell("message", text),
@@ -115,7 +128,7 @@ class State {
     this.#snapshot ??= Object.freeze({
       isReady: this.#isReady,
       settings: this.#settings,
-      entities: new Map([...this.#entities.keys()].map((id) => [id, this.get(id)])),
+      entities: new FrozenMap([...this.#entities.keys()].map((id) => [id, this.get(id)])),
     });
     return this.#snapshot;
   };
@@ -142,6 +155,7 @@ class State {
   };
 
   remove = async (ids) => {
+    if (typeof ids !== "string" && typeof ids?.[Symbol.iterator] !== "function") throw invalid("remove() needs an id or several");
     const list = typeof ids === "string" ? [ids] : [...ids];
     list.forEach(readId);
     return this.#operate("remove", list);
@@ -152,13 +166,19 @@ class State {
   sweep = async () => this.#operate("sweep", []);
 
   setSettings = async (settings) => {
-    return this.#operate("set-settings", [JSON.stringify(settings) ?? "null"]);
+    if (this.#replica === undefined) await this.#loaded();
+    const text = this.#options.settings.write(this.#rules, settings, this.#settingsText);
+    return this.#operate("set-settings", [text]);
   };
 
   setLayout = async (layout) => {
     if (!["A", "B", "C"].includes(layout)) throw invalid(`layout must be A, B or C, not ${layout}`);
     return this.#operate("set-layout", [layout]);
   };
+
+  pauseBridge = () => this.#pause(true);
+
+  resumeBridge = () => this.#pause(false);
 
   close = () => this.#end("asked");
 
@@ -169,20 +189,42 @@ class State {
       return this.#end("failed", error);
     }
     if (this.#closed) return;
-    const { schemaVersion, migrate, bridge } = this.#options;
+    const { schemaVersion, migrate, bridge, settings } = this.#options;
     const [maker] = crypto.getRandomValues(new Uint32Array(1));
-    const migrations = migrate && new Migrations(this.#rules, migrate);
-    this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, migrations);
-    this.#settings = parse(this.#replica.settings);
+    const hooks = new Hooks(this.#rules, migrate, settings);
+    this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, hooks);
     this.#tell("start");
     for (const [word, ...fields] of this.#early.splice(0)) this.#tell(word, ...fields);
     if (bridge === undefined) return;
-    this.#link = { status: "follows" };
+    this.#link = { status: this.#isPaused ? "paused" : "follows" };
     this.#bridge = new provided.Bridge(bridge, this.#options.name, (word, ...fields) => this.#tell(word, ...fields));
-    this.#bridge.start();
+    if (!this.#isPaused) this.#bridge.start();
   }
 
-  async #loaded() {
+  #pause(isPaused) {
+    if (this.#options.bridge === undefined || this.#isPaused === isPaused || this.#closed) return;
+    this.#isPaused = isPaused;
+    if (isPaused) this.#bridge?.close();
+    else this.#bridge?.start();
+    const events = [];
+    this.#showLink("follows", "", events);
+    events.forEach((event) => this.#emit(event));
+  }
+
+  #showLink(status, detail, events) {
+    const shown = this.#isPaused ? "paused" : status;
+    if (this.#link?.status === shown && (this.#link.detail ?? "") === detail) return;
+    this.#link = { status: shown, ...(detail === "" ? {} : { detail }) };
+    events.push({ type: "link", ...this.#link });
+  }
+
+  // The rules are here; called again, it waits for the same.
+  #loaded() {
+    this.#loading ??= deadline(this.#load(), LOAD_TIMEOUT_MS, "wasm-load-failed", "the server of the rules");
+    return this.#loading;
+  }
+
+  async #load() {
     const { bridge, wasmUrl } = this.#options;
     if (bridge === undefined) return init(wasmUrl);
     if (provided.Bridge === undefined) await importBridge();
@@ -246,13 +288,13 @@ class State {
   #do([word, ...fields], events) {
     switch (word) {
       case "get":
-        return this.#ask(fields[0], this.#storage.get(fields.slice(1)), (found) => ["got", fields[0], found]);
+        return this.#get(fields[0], fields.slice(1));
       case "set":
-        return this.#ask(fields[0], this.#storage.set(inPairs(fields.slice(1))), () => ["stored", fields[0]]);
+        return this.#ask(fields[0], WRITE_TIMEOUT_MS, () => this.#storage.set(inPairs(fields.slice(1))), () => ["stored"]);
       case "remove":
-        return this.#ask(fields[0], this.#storage.remove(fields.slice(1)), () => ["stored", fields[0]]);
+        return this.#ask(fields[0], WRITE_TIMEOUT_MS, () => this.#storage.remove(fields.slice(1)), () => ["stored"]);
       case "list":
-        return this.#ask(fields[0], this.#storage.list(), (keys) => ["listed", fields[0], ...keys.filter(isPrintable)]);
+        return this.#ask(fields[0], ASK_TIMEOUT_MS, () => this.#storage.list(), (keys) => ["listed", ...keys.filter(isPrintable)]);
       case "send":
         return this.#send(...fields);
       case "render":
@@ -266,7 +308,8 @@ class State {
         return this.#entities.clear();
       case "settings":
         this.#snapshot = undefined;
-        this.#settings = parse(fields[0]);
+        this.#settingsText = fields[0];
+        this.#settings = this.#options.settings.read(fields[0]);
         return events.push({ type: "settings", settings: this.#settings });
       case "ready":
         this.#snapshot = undefined;
@@ -281,20 +324,36 @@ class State {
       case "push":
         return this.#bridge?.push(...fields);
       case "link":
-        this.#link = { status: fields[0], ...(fields[1] === "" ? {} : { detail: fields[1] }) };
-        return events.push({ type: "link", ...this.#link });
+        return this.#showLink(fields[0], fields[1], events);
       case "report":
         return this.#report(fields[0], fields[1], events);
     }
   }
 
-  async #ask(ask, question, reply) {
+  #get(ask, keys) {
+    const isText = (text) => text === undefined || typeof text === "string";
+    return this.#ask(ask, ASK_TIMEOUT_MS, () => this.#storage.get(keys), (answer) => {
+      const found = new Map([...answer]);
+      // A key that is not in the answer is not there.
+      const entries = keys.map((key) => [key, found.get(key) ?? undefined]);
+      if (!entries.every(([, text]) => isText(text))) throw new TypeError("the storage answered something else than texts");
+      return ["got", entries];
+    });
+  }
+
+  // A storage of one's own may do anything: throw at once, never answer, answer nonsense. The rules hear that it failed.
+  async #ask(ask, ms, question, reply) {
+    let told;
     try {
-      this.#tell(...reply(await within(question, STORAGE_TIMEOUT_MS)));
+      const answer = await deadline(Promise.resolve().then(question), ms, "storage-failed", "the storage");
+      const [word, ...fields] = reply(answer);
+      told = [word, ask, ...fields];
     } catch (error) {
-      if (error?.kind === "gone") this.#end("gone");
-      else this.#tell("failed", ask, error?.kind ?? "other");
+      if (error?.kind === "gone") return this.#end("gone");
+      this.#cause = error;
+      told = ["failed", ask, ["quota", "overtaken"].includes(error?.kind) ? error.kind : "other"];
     }
+    this.#tell(...told);
   }
 
   async #send(number, text) {
@@ -306,16 +365,18 @@ class State {
     }
   }
 
-  #finish(word, op, reason, ...details) {
+  #finish(word, op, reason) {
     const asked = this.#ops.get(op);
     this.#ops.delete(op);
     if (word === "resolve") asked?.resolve();
-    else asked?.reject(refusal(reason, details));
+    else asked?.reject(refusal(reason, this.#cause));
   }
 
   #report(report, detail, events) {
     const about = detail === "" ? {} : { detail };
     events.push({ type: "report", report, ...about });
+    // It is tried again, and the event `ready` still comes when it succeeds; a promise settles once.
+    if (report === "storage-failed" && ++this.#failures === FAILURES_MAX) this.#settle.reject(refusal("storage", this.#cause));
     if (report === "newer-schema") {
       const message = `what is stored follows version ${detail} of the schema, and this program knows ${this.#options.schemaVersion}`;
       this.#end("failed", new SynclineError("newer-schema", message));
@@ -359,7 +420,11 @@ class State {
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#listening.abort();
-    this.#storage.close();
+    try {
+      this.#storage.close();
+    } catch {
+      // It is of no use to anybody here any more.
+    }
     this.#bridge?.close();
     this.#settle.reject(error);
     for (const { reject } of this.#ops.values()) reject(error);
@@ -370,17 +435,24 @@ class State {
   }
 }
 
-// What the rules call for an entity of an earlier version.
-class Migrations {
+// What the rules ask the application.
+class Hooks {
   #rules;
   #migrate;
+  #settings;
 
-  constructor(rules, migrate) {
+  constructor(rules, migrate, settings) {
     this.#rules = rules;
     this.#migrate = migrate;
+    this.#settings = settings;
+  }
+
+  takesSettings(text) {
+    return this.#settings.takes(text);
   }
 
   migrate(version, id, text) {
+    if (this.#migrate === undefined) return text;
     try {
       return encode(this.#rules, this.#migrate(version, id, JSON.parse(text)));
     } catch {
@@ -401,96 +473,6 @@ async function importBridge() {
   }
 }
 
-function refusal(reason, details) {
-  switch (reason) {
-    case "id":
-      return invalid("an id must be a text of 1 to 256 bytes without control characters");
-    case "settings": {
-      const fields = inPairs(details).map(([field, problem]) => ({ field, problem }));
-      const sentence = fields.map(({ field, problem }) => `${field} ${problem}`).join("; ");
-      return new SynclineError("invalid-settings", `the settings are not valid: ${sentence}`, { fields });
-    }
-    case "full":
-      return new SynclineError("state-full", "there are as many entities as a state may hold");
-    case "busy":
-      return new SynclineError("busy", "too many operations wait to be stored", { retryable: true });
-    case "quota":
-      return new SynclineError("quota-exceeded", "the storage is full; what was changed has been changed back");
-    case "closed":
-      return stopped();
-    default:
-      return new SynclineError("storage-failed", "the storage failed; what was changed has been changed back", {
-        retryable: true,
-      });
-  }
-}
-
-function stopped() {
-  return new SynclineError("stopped", "the state was closed");
-}
-
-function within(promise, ms) {
-  let timer;
-  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error("no answer in time")), ms)));
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
-
-// Key and contents by turns. Contents with one of the two marks are no JSON with another character in its place, either.
-function flat(entries) {
-  return entries
-    .filter(([key]) => isPrintable(key))
-    .flatMap(([key, text = ""]) => [key, isPrintable(text) ? text : text.replace(/[\0\x01]/g, "\ufffd")]);
-}
-
-function inPairs(fields) {
-  const found = [];
-  for (let index = 0; index + 1 < fields.length; index += 2) found.push([fields[index], fields[index + 1]]);
-  return found;
-}
-
-function isPrintable(text) {
-  return !text.includes(FIELD) && !text.includes(EFFECT);
-}
-
 function parse(text) {
   return JSON.parse(text, (_, value) => Object.freeze(value));
-}
-
-function readId(id) {
-  if (typeof id !== "string" || id === "" || !isPrintable(id)) throw invalid("an id must be a text that is not empty");
-}
-
-function readOptions(options = {}) {
-  if (typeof options !== "object" || options === null) throw invalid("options must be an object");
-  const { name = "state", storage = ownStorage(name), schemaVersion = 1, migrate, bridge, wasmUrl, signal } = options;
-  if (typeof name !== "string" || name === "" || name.length > 100) throw invalid("name must be a text of 1 to 100 characters");
-  if (!Number.isInteger(schemaVersion) || schemaVersion < 1) throw invalid("schemaVersion must be a whole number from 1");
-  if (migrate !== undefined && typeof migrate !== "function") throw invalid("migrate must be a function");
-  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid("signal must be an AbortSignal");
-  for (const method of ["listen", "get", "set", "remove", "list", "send", "close"]) {
-    if (typeof storage?.[method] !== "function") throw invalid(`storage must have a method ${method}()`);
-  }
-  return { name, storage, schemaVersion, migrate, bridge: bridge && readBridge(bridge), wasmUrl, signal };
-}
-
-function readBridge({ url = "/", space, token }) {
-  if (typeof space !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(space)) {
-    throw invalid("bridge.space must have 1 to 64 letters, digits, dots, underscores or dashes");
-  }
-  if (token !== undefined && typeof token !== "string") throw invalid("bridge.token must be a text");
-  if (!URL.canParse(url, globalThis.location?.href)) throw invalid("bridge.url must be an address");
-  return { url, space, token };
-}
-
-// In an extension its storage, anywhere else the origin's.
-function ownStorage(name) {
-  if (globalThis.chrome?.storage?.local !== undefined) return new ChromeStorage();
-  if (typeof indexedDB === "undefined" || typeof BroadcastChannel === "undefined") {
-    throw new SynclineError("unsupported-environment", "openState() needs IndexedDB and BroadcastChannel, or a storage of your own");
-  }
-  return new WebStorage(name);
-}
-
-function invalid(message) {
-  return new SynclineError("invalid-argument", message);
 }

@@ -62,6 +62,9 @@ export {
 } from "./covers.js";
 export {
   openState,
+  type SettingsOf,
+  type StateField,
+  type StateSchema,
   type StateSettings,
   type StateLayout,
   type StateReport,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use syncline_core::state::names::{
     CURSOR_KEY, ENTITY_PREFIX, PACKED_KEY, SCHEMA_KEY, SETTINGS_KEY, UNSENT_PREFIX,
 };
-use syncline_core::state::{self, Config, Migrate, Value};
+use syncline_core::state::{self, CheckSettings, Config, Migrate, Value};
 use syncline_core::time::Timestamp;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -21,11 +21,14 @@ pub use encoder::{Foreign, ValueEncoder};
 
 #[wasm_bindgen]
 extern "C" {
-    /// The application's migrations, as an object of JavaScript.
-    pub type Migrations;
+    /// What only the application knows, as an object of JavaScript: how to migrate a value, and which settings it takes.
+    pub type Hooks;
 
     #[wasm_bindgen(method)]
-    fn migrate(this: &Migrations, version: u32, id: &str, text: &str) -> Option<String>;
+    fn migrate(this: &Hooks, version: u32, id: &str, text: &str) -> Option<String>;
+
+    #[wasm_bindgen(method, js_name = takesSettings)]
+    fn takes_settings(this: &Hooks, text: &str) -> bool;
 }
 
 /// One context's view of the shared state. Times are milliseconds: `now_ms` of `performance.now()`, `wall_ms` of
@@ -41,13 +44,16 @@ impl StateReplica {
     /// A replica that has read nothing yet. `maker` is drawn at random, `schema_version` counts from 1.
     #[wasm_bindgen(constructor)]
     #[must_use]
-    pub fn new(maker: u32, schema_version: u32, bridged: bool, migrations: Option<Migrations>) -> Self {
-        let migrate = migrations.map(|migrations| -> Migrate {
-            Rc::new(move |version, id, value| {
-                Value::read(&migrations.migrate(version, id, value.text())?).ok()
-            })
+    pub fn new(maker: u32, schema_version: u32, bridged: bool, hooks: Option<Hooks>) -> Self {
+        let hooks = hooks.map(Rc::new);
+        let migrate = hooks.clone().map(|hooks| -> Migrate {
+            Rc::new(move |version, id, value| Value::read(&hooks.migrate(version, id, value.text())?).ok())
         });
-        let config = Config { maker, schema_version: schema_version.max(1), migrate, bridged };
+        let check_settings = hooks.map(|hooks| -> CheckSettings {
+            Rc::new(move |settings| hooks.takes_settings(settings.text()))
+        });
+        let schema_version = schema_version.max(1);
+        let config = Config { maker, schema_version, migrate, check_settings, bridged };
         Self { replica: state::Replica::new(config) }
     }
 
@@ -59,13 +65,6 @@ impl StateReplica {
             Some(input) => wire::write(&self.replica.handle(now, wall, input)),
             None => wire::refuse(input),
         }
-    }
-
-    /// The settings in force, as JSON.
-    #[wasm_bindgen(getter)]
-    #[must_use]
-    pub fn settings(&self) -> String {
-        self.replica.settings().text()
     }
 
     /// Which layout entities are kept in: `A`, `B` or `C`.

@@ -11,6 +11,8 @@
 //! - a removal is remembered for one fixed horizon, and an edit does not undo it: only adding again does;
 //! - an acknowledged change is lost only if every context that had heard of it dies before the next look.
 //!
+//! Settings are one document that the application checks; its fields are none of the rules' business.
+//!
 //! Storage, messages, timers, the view and the way to a node belong to the caller; [`port`] says what each effect asks of
 //! it. What a node keeps of the [`Change`]s that devices send is decided by [`Kept`] and [`Start`].
 
@@ -22,7 +24,6 @@ mod message;
 pub mod names;
 pub mod port;
 mod replica;
-mod settings;
 mod sorted;
 mod space;
 mod stamp;
@@ -32,8 +33,7 @@ pub use bridge::{Change, Kept, Start};
 pub use index::{Entry, Index, is_forgotten};
 pub use layout::Layout;
 pub use port::{Effect, Error, Failure, Input, LinkStatus, Output, Report};
-pub use replica::{Config, Migrate, Replica};
-pub use settings::{FieldError, Scope, Settings};
+pub use replica::{CheckSettings, Config, Migrate, Replica};
 pub use space::{InvalidSpace, Space};
 pub use stamp::{Clock, Stamp};
 pub use value::{Encoder, Refused, Stored, Value, Why, is_id};

@@ -56,7 +56,7 @@ export const expect = baseExpect.configure({ timeout: 30_000 });
 export async function openExtension() {
   const folder = await mkdtemp(join(tmpdir(), "syncline-e2e-extension-"));
   const place = join(folder, "extension");
-  await cp(join(WEB, "extension"), place, { recursive: true });
+  await cp(join(WEB, "../apps/checklist/extension"), place, { recursive: true });
   for (const file of await readdir(join(WEB, "pkg"))) {
     if (PACKAGE.test(file)) await cp(join(WEB, "pkg", file), join(place, "pkg", file));
   }

@@ -6,7 +6,28 @@ import { h, icon, keyed, say } from "./dom.js";
 const TEXT_MAX_CHARS = 80;
 
 /** @typedef {{ text: string, checked: boolean, timestamp: number }} Item */
-/** @typedef {import("/pkg/state.js").State<Item>} Checklist */
+/** What the page can set; stored under the names that the checklist's extension uses too. */
+export const settings = /** @type {const} */ ({
+  schema: {
+    featureEnabled: { type: "boolean", default: true },
+    scopeMode: { type: "choice", choices: ["all", "specific"], default: "all" },
+    scopeTargetId: { type: "string", maxLength: 256 },
+    themeToken: {
+      type: "string",
+      default: "#6441a5",
+      pattern: /^#([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})$/i,
+      problem: "must be a hex colour such as #6441a5",
+    },
+  },
+  /** @param {{ scopeMode?: "all" | "specific", scopeTargetId?: string }} settings */
+  check({ scopeMode, scopeTargetId = "" }) {
+    if (scopeMode !== "specific" || scopeTargetId.trim() !== "") return [];
+    return [{ field: "scopeTargetId", problem: 'is needed when scopeMode is "specific"' }];
+  },
+});
+
+/** @typedef {import("/pkg/state.js").SettingsOf<typeof settings.schema>} Settings */
+/** @typedef {import("/pkg/state.js").State<Item, Settings>} Checklist */
 
 /**
  * Shows `state` in `place` and follows it.
@@ -28,15 +49,14 @@ export function mountChecklist(place, state) {
 
   function show() {
     const { entities, settings } = state.getSnapshot();
-    const shown = settings?.featureEnabled ?? true;
+    const shown = settings.featureEnabled;
     const items = [...entities].sort(([, one], [, other]) => one.timestamp - other.timestamp);
     keyed(list, shown ? items : [], ([id]) => id, createRow);
     list.toggleAttribute("hidden", !shown || items.length === 0);
     empty.toggleAttribute("hidden", !state.isReady || !shown || items.length > 0);
     hidden.toggleAttribute("hidden", shown);
     form.toggleAttribute("hidden", !shown);
-    const colour = settings?.themeToken;
-    if (colour !== undefined) /** @type {HTMLElement} */ (place).style.setProperty("--item", colour);
+    /** @type {HTMLElement} */ (place).style.setProperty("--item", settings.themeToken);
   }
 
   /** @param {[string, Item]} entry */

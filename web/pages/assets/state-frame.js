@@ -3,7 +3,7 @@
 
 import { openState } from "/pkg/state.js";
 import { at } from "./dom.js";
-import { mountChecklist } from "./state-checklist.js";
+import { mountChecklist, settings } from "./state-checklist.js";
 import { addPlainly, RACE } from "./state-race.js";
 
 // The page's choice is stored, and followed here without a reload.
@@ -14,7 +14,7 @@ addEventListener("storage", ({ key, newValue }) => {
 });
 
 if (new URLSearchParams(location.search).has("race")) race();
-else mountChecklist(at("checklist"), openState());
+else mountChecklist(at("checklist"), openState({ settings }));
 
 async function race() {
   const state = openState({ name: RACE });

@@ -4,9 +4,9 @@
 import { openPage } from "./app.js";
 import { at, say } from "./dom.js";
 import { whole } from "./format.js";
-import { mountChecklist } from "./state-checklist.js";
+import { mountChecklist, settings } from "./state-checklist.js";
 
-/** @type {import("/pkg/state.js").State<import("./state-checklist.js").Item> | null} */
+/** @type {import("./state-checklist.js").Checklist | null} */
 let state = null;
 
 const form = /** @type {HTMLFormElement} */ (at("settings"));
@@ -17,7 +17,7 @@ openPage({ topics: ["viewer"], read: start });
 async function start() {
   if (state) return;
   const { openState } = await import("/pkg/state.js");
-  state = openState();
+  state = openState({ settings });
   mountChecklist(at("checklist"), state);
   state.subscribe(show);
   await state.ready;
@@ -67,7 +67,7 @@ async function race() {
 
 function fillSettings() {
   // What somebody is typing is not overwritten by a change made elsewhere.
-  if (!state?.settings || form.contains(document.activeElement)) return;
+  if (!state || form.contains(document.activeElement)) return;
   const { featureEnabled, scopeMode, scopeTargetId = "", themeToken } = state.settings;
   field("featureEnabled").checked = featureEnabled;
   field("scopeMode").value = scopeMode;

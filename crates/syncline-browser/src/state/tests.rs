@@ -66,16 +66,13 @@ fn st_11_an_operation_renders_is_stored_and_is_told_in_this_order() {
 }
 
 #[test]
-fn st_03_settings_are_answered_field_by_field() {
+fn st_36_settings_are_one_document_and_what_is_none_is_refused() {
     let (mut world, mut replica) = loaded();
-    world.tell(&mut replica, "set-settings|1|{\"scopeMode\":\"specific\",\"themeToken\":\"red\"}");
-    let told = world.told().concat();
-    for field in ["featureEnabled", "scopeTargetId", "themeToken"] {
-        assert!(told.contains(&format!("|{field}|")), "{told}");
-    }
-    let good = replica.settings();
-    world.tell(&mut replica, &format!("set-settings|2|{good}"));
-    assert_eq!(world.told(), ["resolve|2"]);
+    world.tell(&mut replica, "set-settings|1|[]");
+    assert_eq!(world.told(), ["reject|1|value"]);
+    world.tell(&mut replica, "set-settings|2|{\"size\":2}");
+    assert_eq!(world.told(), ["settings|{\"size\":2}", "resolve|2"]);
+    assert_eq!(world.keys["syncSettings"], "{\"size\":2}");
 }
 
 #[test]

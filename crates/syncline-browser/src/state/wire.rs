@@ -29,7 +29,7 @@ pub(super) fn read(text: &str, entities: impl Fn() -> usize) -> Option<Input> {
         "remove" => Input::Remove { op: number()?, ids: list(after) },
         "reset" => Input::Reset { op: number()? },
         "sweep" => Input::Sweep { op: number()? },
-        "set-settings" => Input::SetSettings { op: number()?, text: after.to_owned() },
+        "set-settings" => Input::SetSettings { op: number()?, value: Value::read(after).ok()? },
         "set-layout" => {
             let layout = match after {
                 "A" => Layout::A,
@@ -46,6 +46,7 @@ pub(super) fn read(text: &str, entities: impl Fn() -> usize) -> Option<Input> {
             let failure = match after {
                 "quota" => Failure::Quota,
                 "gone" => Failure::Gone,
+                "overtaken" => Failure::Overtaken,
                 _ => Failure::Other,
             };
             Input::Failed { ask: number()?, failure }
@@ -106,7 +107,7 @@ fn write_effect(effect: &Effect, out: &mut String) {
         Effect::List { ask } => say(&["list", &ask.to_string()]),
         Effect::Send { send, text } => say(&["send", &send.to_string(), text]),
         Effect::Render { id, value } => say(&["render", id, value.as_ref().map_or("", Value::text)]),
-        Effect::Settings(settings) => say(&["settings", &settings.text()]),
+        Effect::Settings(settings) => say(&["settings", settings.as_ref().map_or("", Value::text)]),
         Effect::Resolve { op } => say(&["resolve", &op.to_string()]),
         Effect::Get { ask, keys } => {
             say(&["get", &ask.to_string()]);
@@ -127,12 +128,7 @@ fn write_effect(effect: &Effect, out: &mut String) {
             let (word, detail) = link_words(status);
             say(&["link", word, detail]);
         }
-        Effect::Reject { op, error } => {
-            say(&["reject", &op.to_string(), word(error)]);
-            if let Error::BadSettings(fields) = error {
-                fields.iter().for_each(|wrong| say(&["", wrong.field, wrong.problem]));
-            }
-        }
+        Effect::Reject { op, error } => say(&["reject", &op.to_string(), word(error)]),
         Effect::Report(report) => {
             let (word, detail) = report_words(report);
             say(&["report", word, &detail]);
@@ -143,7 +139,7 @@ fn write_effect(effect: &Effect, out: &mut String) {
 fn word(error: &Error) -> &'static str {
     match error {
         Error::BadId => "id",
-        Error::BadSettings(_) => "settings",
+        Error::BadSettings => "settings",
         Error::TooMany => "full",
         Error::Busy => "busy",
         Error::Quota => "quota",

@@ -6,13 +6,14 @@
 //!
 //! A document in storage is `{ids, stamps, gone, ...}`. Writers that know only `ids` are understood: an id without a stamp
 //! was added, an id missing beside its stamp was removed. Where such a writer dropped the stamps altogether, an id
-//! that is missing was removed unless it was added within [`PLAIN_WINDOW`]: then the writer had not seen it.
+//! that is missing was removed unless it is news of the last [`PLAIN_WINDOW`](super::names::PLAIN_WINDOW): then the writer
+//! had not seen it, or removes its value next.
 
 use super::json::{Json, write_text};
 use super::layout::{Layout, Place};
-use super::names::{HORIZON, PLAIN_WINDOW};
+use super::names::{GONE_KEPT, HORIZON};
 use super::sorted::{Map, Set};
-use super::stamp::{Clock, Stamp, is_ahead};
+use super::stamp::{Clock, Stamp};
 use super::value::is_id;
 use crate::time::Timestamp;
 
@@ -68,6 +69,8 @@ pub(super) struct Absorbed {
     pub plain: bool,
     /// Stamps were cut back.
     pub ahead: bool,
+    /// Recent ids that a writer without stamps did not list: it had not seen them, or was about to remove them.
+    pub omitted: Vec<String>,
 }
 
 impl Index {
@@ -196,7 +199,7 @@ impl Index {
         }
     }
 
-    /// What the document at `place` should say. Removals older than [`HORIZON`] are forgotten.
+    /// What the document at `place` should say. Removals older than [`HORIZON`] are forgotten, except the last few.
     pub(super) fn document(&self, place: Place, wall: Timestamp) -> Document {
         let mut document = Document { meta: true, ..Document::default() };
         if place == Place::Whole {
@@ -212,10 +215,11 @@ impl Index {
             if entry.live {
                 document.stamps.insert(id.clone(), entry.stamp);
                 document.ids.insert(id.clone());
-            } else if !is_forgotten(entry.stamp, wall) {
+            } else {
                 document.gone.insert(id.clone(), entry.stamp);
             }
         }
+        document.forget(wall);
         document
     }
 
@@ -226,25 +230,25 @@ impl Index {
         place: Option<Place>,
         clock: &mut Clock,
         wall: Timestamp,
+        recent: &dyn Fn(&str) -> bool,
     ) -> Absorbed {
         let mut absorbed = Absorbed::default();
         let floor = clock.meet(document.floor, wall);
         absorbed.changed = self.raise_floor(floor);
         let since = clock.meet(document.layout_since, wall);
         absorbed.moved = self.join_layout(document.layout, since);
-        let mut ahead = is_ahead(document.floor, wall) || is_ahead(document.layout_since, wall);
+        let mut ahead = clock.is_ahead(document.floor, wall) || clock.is_ahead(document.layout_since, wall);
         let mut facts = Vec::new();
         for (id, &stamp) in document.stamps.iter() {
-            ahead |= is_ahead(stamp, wall);
+            ahead |= clock.is_ahead(stamp, wall);
             let stamp = clock.meet(stamp, wall);
             let live = document.ids.contains(id);
             facts.push((id, Entry { stamp: if live { stamp } else { stamp.after(wall) }, live }));
         }
         for (id, &stamp) in document.gone.iter() {
-            ahead |= is_ahead(stamp, wall);
+            ahead |= clock.is_ahead(stamp, wall);
             let stamp = clock.meet(stamp, wall);
-            // A removal beyond the horizon counts only against something that is still here.
-            if !document.ids.contains(id) && (!is_forgotten(stamp, wall) || self.lists(id)) {
+            if !document.ids.contains(id) {
                 facts.push((id, Entry { stamp, live: false }));
             }
         }
@@ -255,24 +259,29 @@ impl Index {
         }
         absorbed.ahead = ahead;
         if place != Some(Place::Whole) {
-            absorbed.lacking = place.is_some_and(|place| self.document(place, wall) != *document);
+            absorbed.lacking = place.is_some_and(|place| !document.says(&self.document(place, wall), wall));
             return absorbed;
         }
         let facts = absorbed.changed.len();
-        self.understand_plain(document, wall, &mut absorbed.changed);
+        self.understand_plain(document, wall, recent, &mut absorbed);
         absorbed.plain = absorbed.changed.len() > facts;
-        absorbed.lacking = ahead || self.document(Place::Whole, wall) != *document;
+        absorbed.lacking = ahead || !document.says(&self.document(Place::Whole, wall), wall);
         absorbed
     }
 
     /// What somebody who knows only `ids` meant.
-    fn understand_plain(&mut self, document: &Document, wall: Timestamp, changed: &mut Vec<String>) {
-        let recent = |stamp: Stamp| wall.saturating_since(stamp.wall()) < PLAIN_WINDOW;
+    fn understand_plain(
+        &mut self,
+        document: &Document,
+        wall: Timestamp,
+        recent: &dyn Fn(&str) -> bool,
+        absorbed: &mut Absorbed,
+    ) {
         let mut facts = Vec::new();
         for id in document.ids.iter().filter(|id| !document.stamps.contains_key(id)) {
             match self.entry(id) {
                 None => facts.push((id.clone(), Entry { stamp: self.floor.after(wall), live: true })),
-                Some(entry) if !entry.live && !recent(entry.stamp) => {
+                Some(entry) if !entry.live && !recent(id) => {
                     facts.push((id.clone(), Entry { stamp: entry.stamp.after(wall), live: true }));
                 }
                 Some(_) => {}
@@ -282,19 +291,21 @@ impl Index {
         if !document.meta && !matches!(self.layout, Layout::C(_)) {
             if document.ids.is_empty() {
                 let latest = self.entries().map(|(_, entry)| entry.stamp).max();
-                changed.extend(self.raise_floor(latest.unwrap_or_default()));
+                absorbed.changed.extend(self.raise_floor(latest.unwrap_or_default()));
                 return;
             }
             let missing = self.entries().filter(|(id, entry)| entry.live && !document.ids.contains(id));
-            let removed = missing.filter(|(_, entry)| !recent(entry.stamp));
-            facts.extend(
-                removed
-                    .map(|(id, entry)| (id.clone(), Entry { stamp: entry.stamp.after(wall), live: false })),
-            );
+            for (id, entry) in missing {
+                if recent(id) {
+                    absorbed.omitted.push(id.clone());
+                } else {
+                    facts.push((id.clone(), Entry { stamp: entry.stamp.after(wall), live: false }));
+                }
+            }
         }
         for (id, entry) in facts {
             if self.join(&id, entry) {
-                changed.push(id);
+                absorbed.changed.push(id);
             }
         }
     }
@@ -349,6 +360,26 @@ impl Document {
     /// Whether it lists `id`.
     pub(super) fn lists(&self, id: &str) -> bool {
         self.ids.contains(id)
+    }
+
+    /// Drops removals that are forgotten by this time of day, except the last [`GONE_KEPT`].
+    fn forget(&mut self, wall: Timestamp) {
+        // Texts order as the stamps do, and a sort of its own would be a good part of the module that pages load.
+        let stamps: Set = self.gone.values().map(|stamp| stamp.text()).collect();
+        let Some(kept) = stamps.iter().nth_back(GONE_KEPT - 1).and_then(|text| Stamp::read(text)) else { return };
+        self.gone.retain(|_, stamp| *stamp >= kept || !is_forgotten(*stamp, wall));
+    }
+
+    /// Whether it says all that `known` says, and nothing else but removals that may be forgotten: about these two clocks may
+    /// differ, and nobody is to write because of it.
+    fn says(&self, known: &Self, wall: Timestamp) -> bool {
+        let told = |stamps: &Map<Stamp>, id: &String, stamp: &Stamp| stamps.get(id) == Some(stamp);
+        self.meta == known.meta
+            && (self.floor, self.layout, self.layout_since) == (known.floor, known.layout, known.layout_since)
+            && self.ids == known.ids
+            && self.stamps == known.stamps
+            && known.gone.iter().all(|(id, stamp)| told(&self.gone, id, stamp))
+            && self.gone.iter().all(|(id, stamp)| told(&known.gone, id, stamp) || is_forgotten(*stamp, wall))
     }
 
     /// When its layout was chosen.

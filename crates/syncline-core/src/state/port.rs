@@ -18,7 +18,6 @@
 //! - **the view**: what was rendered is what is shown; nothing else has to be kept.
 
 use super::layout::Layout;
-use super::settings::{FieldError, Settings};
 use super::value::Value;
 use crate::time::Timestamp;
 
@@ -52,8 +51,8 @@ pub enum Input {
     SetSettings {
         /// As for `Put`.
         op: u64,
-        /// JSON; checked field by field.
-        text: String,
+        /// The whole document; the application has checked its fields.
+        value: Value,
     },
     /// Keep entities in another layout from now on.
     SetLayout {
@@ -191,8 +190,8 @@ pub enum Effect {
     },
     /// There are no entities any more: clear the whole view.
     Clear,
-    /// The settings are these now.
-    Settings(Settings),
+    /// The settings are these now; `None`: nobody has set any.
+    Settings(Option<Value>),
     /// A caller's operation is stored.
     Resolve {
         /// The caller's number.
@@ -260,6 +259,8 @@ pub enum Failure {
     Quota,
     /// It is not there any more.
     Gone,
+    /// Answers [`Effect::Set`]: somebody has written since this context last read; nothing was done. It reads again.
+    Overtaken,
     /// Anything else; trying again may help.
     Other,
 }
@@ -271,9 +272,9 @@ pub enum Error {
     /// The id is empty, too long, or has control characters.
     #[error("not an id")]
     BadId,
-    /// Settings that may not be stored.
+    /// Settings that the application's own check refuses.
     #[error("settings are not valid")]
-    BadSettings(Vec<FieldError>),
+    BadSettings,
     /// More entities than a space may hold.
     #[error("too many entities")]
     TooMany,

@@ -19,6 +19,7 @@ mod flush;
 mod link;
 mod marks;
 mod operate;
+mod recent;
 mod sweep;
 mod talk;
 
@@ -31,7 +32,6 @@ use super::names::{
     AHEAD_MAX, CURSOR_KEY, INDEX_KEY, OPS_MAX, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY, SLEEP_MAX,
 };
 use super::port::{Effect, Error, Input, Output, Report};
-use super::settings::Settings;
 use super::sorted::{Map, Set};
 use super::stamp::{Clock, Stamp};
 use super::value::{Stored, Value};
@@ -42,6 +42,9 @@ use operate::{Op, Request};
 /// Brings a value from one version of the schema to the next: version, id, value. `None`: it cannot be done.
 pub type Migrate = Rc<dyn Fn(u32, &str, &Value) -> Option<Value>>;
 
+/// Whether settings are such as the application takes. What it refuses is never written, and not followed when read.
+pub type CheckSettings = Rc<dyn Fn(&Value) -> bool>;
+
 /// What a replica is told once.
 #[derive(Clone)]
 pub struct Config {
@@ -51,6 +54,8 @@ pub struct Config {
     pub schema_version: u32,
     /// Migrations, if there are earlier versions.
     pub migrate: Option<Migrate>,
+    /// The application's check of its settings; without one every object will do.
+    pub check_settings: Option<CheckSettings>,
     /// Whether changes are to be marked for a node.
     pub bridged: bool,
 }
@@ -65,7 +70,7 @@ pub struct Replica {
     wall: Timestamp,
     index: Index,
     values: Map<Held>,
-    settings: Settings,
+    settings: Option<Value>,
     settings_pending: bool,
     /// What the view shows.
     shown: Map<Value>,
@@ -105,6 +110,7 @@ pub struct Replica {
     later: Set,
     /// Keys of entities that were just removed.
     trash: Set,
+    recent: recent::Recent,
     sweep: sweep::Sweep,
     marks: marks::Marks,
     link: link::Link,
@@ -139,14 +145,19 @@ impl Replica {
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
-            clock: Clock::new(config.maker),
+            // Beside a node its time counts. Alone, no clock is better than another.
+            clock: if cfg!(feature = "bridge") && config.bridged {
+                Clock::new(config.maker)
+            } else {
+                Clock::new(config.maker).trusting()
+            },
             config,
             phase: Phase::Cold,
             now: Timestamp::ZERO,
             wall: Timestamp::ZERO,
             index: Index::default(),
             values: Map::new(),
-            settings: Settings::default(),
+            settings: None,
             settings_pending: false,
             shown: Map::new(),
             queue: VecDeque::new(),
@@ -172,6 +183,7 @@ impl Replica {
             verify_at: None,
             later: Set::new(),
             trash: Set::new(),
+            recent: recent::Recent::default(),
             sweep: sweep::Sweep::default(),
             marks: marks::Marks::default(),
             link: link::Link::default(),
@@ -211,10 +223,14 @@ impl Replica {
         self.shown.iter().map(|(id, value)| (id.as_str(), value))
     }
 
-    /// The settings in force.
+    /// The settings in force, if anybody has set any.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
+    pub const fn settings(&self) -> Option<&Value> {
+        self.settings.as_ref()
+    }
+
+    fn takes_settings(&self, settings: &Value) -> bool {
+        self.config.check_settings.as_ref().is_none_or(|check| check(settings))
     }
 
     /// Where entities are kept.
@@ -287,6 +303,7 @@ impl Replica {
         let expected = self.wall + slept;
         let off = wall.saturating_since(expected).max(expected.saturating_since(wall));
         (self.now, self.wall) = (self.now.max(now), wall);
+        self.recent.pass_time(self.now);
         let running = matches!(self.phase, Phase::Loading | Phase::Ready);
         if running && !first && (off > AHEAD_MAX || slept > SLEEP_MAX) {
             self.report(Report::ClockJumped);
@@ -314,11 +331,8 @@ impl Replica {
 
     fn load(&mut self) {
         self.phase = Phase::Loading;
-        self.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY].map(str::to_owned).into();
-        if self.is_bridged() {
-            self.marks.unread = true;
-            self.dirty.insert(CURSOR_KEY.to_owned());
-        }
+        self.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY, CURSOR_KEY].map(str::to_owned).into();
+        self.marks.unread = self.is_bridged();
     }
 
     /// Marks everything to be read again.

@@ -1,10 +1,13 @@
 //! Hybrid logical clock: stamps that follow the time of day where they can and causality always.
 //!
 //! A stamp is later than every stamp its maker had seen, and of two stamps one is always the later: first by time,
-//! then by count, then by maker. A stamp from further ahead than [`AHEAD_MAX`] is cut back to the present when it is
-//! met, so that a clock that was once wrong does not win for ever.
+//! then by count, then by maker. Whoever has met a stamp makes later ones, so clocks that are years apart still count changes
+//! in the order in which they were made. Where a node decides what time it is, a stamp from further ahead than
+//! [`AHEAD_MAX`] is cut back to the present when it is met.
 
-use super::names::AHEAD_MAX;
+use std::time::Duration;
+
+use super::names::{AHEAD_MAX, TRUSTED_AHEAD_MAX};
 use crate::time::Timestamp;
 
 /// When something was written, and by whom. Ordered; the text form is ordered in the same way.
@@ -80,13 +83,26 @@ impl Stamp {
 pub struct Clock {
     latest: Stamp,
     maker: u32,
+    /// How far ahead of the time of day a stamp may be before it is cut back.
+    ahead_max: Duration,
 }
 
 impl Clock {
     /// A clock whose stamps differ from those of every other `maker`, which is best drawn at random.
     #[must_use]
     pub const fn new(maker: u32) -> Self {
-        Self { latest: Stamp::ZERO, maker }
+        Self { latest: Stamp::ZERO, maker, ahead_max: AHEAD_MAX }
+    }
+
+    /// For contexts that share a storage and no clock that all would believe: no stamp that a clock can make is cut back.
+    #[must_use]
+    pub const fn trusting(self) -> Self {
+        Self { ahead_max: TRUSTED_AHEAD_MAX, ..self }
+    }
+
+    /// A node has been found that knows what time it is.
+    pub const fn doubt(&mut self) {
+        self.ahead_max = AHEAD_MAX;
     }
 
     /// A stamp later than all that this clock made or met.
@@ -99,10 +115,15 @@ impl Clock {
 
     /// Takes note of a stamp from outside and returns it as it counts here: cut back when it is from too far ahead.
     pub fn meet(&mut self, stamp: Stamp, wall: Timestamp) -> Stamp {
-        let mut met = stamp;
-        cut_back(&mut met, wall);
+        let met = if self.is_ahead(stamp, wall) { Stamp { ms: present(wall), ..stamp } } else { stamp };
         self.latest = self.latest.max(met);
         met
+    }
+
+    /// Whether a stamp is from too far ahead.
+    #[must_use]
+    pub fn is_ahead(&self, stamp: Stamp, wall: Timestamp) -> bool {
+        stamp.ms > limit(wall, self.ahead_max)
     }
 
     /// The latest stamp that was made or met.
@@ -121,20 +142,24 @@ impl Clock {
 pub(super) fn cut_back(stamp: &mut Stamp, wall: Timestamp) -> bool {
     let ahead = is_ahead(*stamp, wall);
     if ahead {
-        // To now and no later: what is cut back must not be ahead for anybody whose clock is a little behind.
-        stamp.ms = wall.as_ms().min(limit(wall));
+        stamp.ms = present(wall);
     }
     ahead
 }
 
-/// Whether a stamp is from too far ahead.
+/// Whether a stamp is from too far ahead for a node.
 #[must_use]
 pub(super) fn is_ahead(stamp: Stamp, wall: Timestamp) -> bool {
-    stamp.ms > limit(wall)
+    stamp.ms > limit(wall, AHEAD_MAX)
 }
 
-fn limit(wall: Timestamp) -> u64 {
-    (wall + AHEAD_MAX).as_ms().min(MS_MAX - 1)
+fn limit(wall: Timestamp, ahead_max: Duration) -> u64 {
+    (wall + ahead_max).as_ms().min(MS_MAX - 1)
+}
+
+/// Now and no later: what is cut back must not be ahead for anybody whose clock is a little behind.
+fn present(wall: Timestamp) -> u64 {
+    wall.as_ms().min(MS_MAX - 1)
 }
 
 #[cfg(test)]
@@ -184,6 +209,21 @@ mod tests {
         let last = Stamp { ms: MS_MAX, count: u16::MAX, maker: u32::MAX };
         let met = good.meet(last, Timestamp::from_ms(u64::MAX));
         assert!(good.tick(Timestamp::from_ms(u64::MAX)) > met, "not even the last stamp there is");
+    }
+
+    #[test]
+    fn st_34_clocks_years_apart_count_changes_in_the_order_in_which_they_were_made() {
+        let years = Duration::from_secs(60 * 365 * 24 * 3_600);
+        let walls = [NOON + years, Timestamp::from_ms(0), NOON, NOON + years];
+        let mut clocks = [1, 2, 3, 4].map(|maker| Clock::new(maker).trusting());
+        let mut latest = Stamp::ZERO;
+        for turn in 0..40 {
+            let at = turn * 7 % 4;
+            assert_eq!(clocks[at].meet(latest, walls[at]), latest, "nothing is cut back");
+            let made = clocks[at].tick(walls[at]);
+            assert!(made > latest);
+            latest = made;
+        }
     }
 
     #[test]

@@ -57,8 +57,13 @@ impl Device {
 
     /// Another context starts; the first one talks to the node.
     pub(crate) fn open(&mut self) {
+        self.open_as(true);
+    }
+
+    /// Another context starts, with a bridge or without.
+    pub(crate) fn open_as(&mut self, bridged: bool) {
         self.makers += 1;
-        let config = Config { maker: self.makers, schema_version: 1, migrate: None, bridged: true };
+        let config = Config { maker: self.makers, schema_version: 1, migrate: None, check_settings: None, bridged };
         self.contexts.push(Context {
             replica: Replica::new(config),
             asks: VecDeque::new(),

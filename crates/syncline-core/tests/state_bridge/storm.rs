@@ -33,14 +33,21 @@ struct Tally {
     clearings: u64,
 }
 
-/// `clears`: a device's storage is cleared now and then, under its open contexts.
-fn storm(seed: u64, clears: bool) -> Tally {
+/// `clears`: a device's storage is cleared now and then, under its open contexts. `mixed`: each device has a context without a
+/// bridge, too.
+fn storm(seed: u64, clears: bool, mixed: bool) -> Tally {
     let mut dice = Dice::new(seed);
     let mut node = Node::new("first");
     let mut tally = Tally::default();
     let mut devices: Vec<Device> = (0..dice.pick(2..=3))
         .map(|number| Device::new(number as u32 + 1, dice.pick(1..=2) as usize))
         .collect();
+    if mixed {
+        for device in &mut devices {
+            device.open_as(false);
+            device.calm();
+        }
+    }
     let mut acts: BTreeMap<String, Vec<Act>> = BTreeMap::new();
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut ever: BTreeSet<(String, String)> = BTreeSet::new();
@@ -88,8 +95,9 @@ fn storm(seed: u64, clears: bool) -> Tally {
                 17 if dice.chance(0.3) => {
                     // Nothing that was acknowledged is under way when it dies.
                     devices[at].calm();
-                    devices[at].kill(context);
-                    devices[at].open();
+                    let dies = if mixed { devices[at].contexts.len() - 1 } else { context };
+                    devices[at].kill(dies);
+                    devices[at].open_as(!mixed);
                     tally.deaths += 1;
                 }
                 18 if dice.chance(0.2) => {
@@ -196,12 +204,12 @@ fn judge(
 /// What is listed was heard of before its value, and was taken for sent.
 #[test]
 fn st_23_a_schedule_that_once_ended_out_of_step() {
-    storm(12_730, false);
+    storm(12_730, false, false);
 }
 
 #[test]
 fn st_23_devices_that_come_and_go_end_in_step() {
-    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, false));
+    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, false, false));
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
     let (acts, lost, deaths) = (sum(|tally| tally.acts), sum(|tally| tally.lost), sum(|tally| tally.deaths));
     let (jumps, reloads) = (sum(|tally| tally.jumps), sum(|tally| tally.reloads));
@@ -217,8 +225,16 @@ fn st_23_devices_that_come_and_go_end_in_step() {
 #[test]
 fn st_33_devices_whose_storage_is_cleared_end_in_step_and_lose_nothing() {
     let name = "st_33_devices_whose_storage_is_cleared_end_in_step_and_lose_nothing";
-    let tallies = check(name, SEEDS, |seed| storm(seed, true));
+    let tallies = check(name, SEEDS, |seed| storm(seed, true, false));
     let clearings = tallies.iter().map(|tally| tally.clearings).sum::<u64>();
     assert!(tallies.len() == 1 || clearings > 10, "{clearings}");
     println!("{} schedules, {clearings} storages cleared", tallies.len());
+}
+
+/// What a context without a bridge changed was shown on its device and never reached the node.
+#[test]
+fn st_31_contexts_without_a_bridge_beside_one_with_end_in_step_too() {
+    let name = "st_31_contexts_without_a_bridge_beside_one_with_end_in_step_too";
+    let tallies = check(name, SEEDS, |seed| storm(seed, false, true));
+    assert!(tallies.iter().map(|tally| tally.acts).sum::<u64>() > 0);
 }

@@ -32,7 +32,7 @@ pub(crate) fn index_of(storage: &BTreeMap<String, String>) -> Vec<String> {
 }
 
 pub(crate) fn config(maker: u32) -> Config {
-    Config { maker, schema_version: 1, migrate: None, bridged: false }
+    Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false }
 }
 
 impl Desk {

@@ -9,20 +9,40 @@ use syncline_core::state::{Config, Effect, Error, Input, Layout, Report, Value};
 
 use super::desk::{Desk, config, index_of, value};
 
+/// Keys of what a reset had removed stayed for a minute: "remove all", and the storage was still full.
 #[test]
-fn st_14_a_reset_empties_the_index_and_touches_nothing_else() {
+fn st_14_a_reset_empties_the_index_then_removes_what_it_listed_and_nothing_else() {
     let mut desk = Desk::filled(20);
     desk.storage.insert("theirs".to_owned(), "1".to_owned());
+    desk.storage.insert("trackedEntity:orphan".to_owned(), "{}".to_owned());
     desk.start();
     let before: Vec<String> = desk.storage.keys().cloned().collect();
     desk.give(Input::Reset { op: 1 });
     assert!(desk.view.is_empty() && desk.told.contains(&Effect::Clear));
-    desk.settle();
+    while !desk.told.contains(&Effect::Resolve { op: 1 }) {
+        assert_eq!(desk.storage.keys().cloned().collect::<Vec<_>>(), before, "the index first");
+        desk.serve();
+    }
     assert_eq!(index_of(&desk.storage), [""; 0]);
-    assert_eq!(desk.storage.keys().cloned().collect::<Vec<_>>(), before);
-    // What a reset left behind goes later, and only that.
-    desk.pass(Duration::from_secs(61));
-    assert_eq!(desk.storage.keys().collect::<Vec<_>>(), ["theirs", "trackedEntities:index"]);
+    desk.settle();
+    let left = ["theirs", "trackedEntities:index", "trackedEntity:orphan"];
+    assert_eq!(desk.storage.keys().collect::<Vec<_>>(), left);
+}
+
+/// A reset that is refused removes nothing.
+#[test]
+fn st_35_a_reset_that_is_refused_keeps_everything() {
+    let mut desk = Desk::filled(3);
+    desk.start();
+    let before = desk.storage.clone();
+    desk.give(Input::Reset { op: 1 });
+    while !matches!(desk.asks.front(), Some(Effect::Set { .. })) {
+        desk.serve();
+    }
+    desk.refuse(syncline_core::state::Failure::Quota);
+    desk.settle();
+    assert!(desk.told.contains(&Effect::Reject { op: 1, error: Error::Quota }));
+    assert_eq!((desk.view.len(), desk.storage.len()), (3, before.len()));
 }
 
 #[test]

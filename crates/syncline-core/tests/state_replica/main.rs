@@ -4,19 +4,21 @@ mod desk;
 mod keep;
 mod messages;
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use syncline_core::state::names::{BATCH_MAX, QUEUE_MAX};
-use syncline_core::state::{Effect, Error, Failure, Input, Layout, Report};
+use syncline_core::state::{Config, Effect, Error, Failure, Input, Layout, Report, Value};
 
-use desk::{Desk, index_of, value};
+use desk::{Desk, config, index_of, value};
 
 #[test]
 fn st_10_start_reads_settings_index_and_listed_entities_in_batches_and_then_the_queue() {
     let mut desk = Desk::filled(1_200);
     desk.storage.insert("trackedEntity:orphan".to_owned(), "{\"n\":7}".to_owned());
     desk.give(Input::Start);
-    assert_eq!(desk.asked(), ["schemaVersion", "syncSettings", "trackedEntities:index"]);
+    assert_eq!(desk.asked(), ["schemaVersion", "syncCursor", "syncSettings", "trackedEntities:index"]);
     // Heard while loading: a value, then another one for the same entity.
     for n in [50, 51] {
         let (key, text) = ("trackedEntity:e0001".to_owned(), format!("{{\"n\":{n}}}"));
@@ -184,30 +186,30 @@ fn st_13_a_context_s_own_echo_renders_nothing() {
 }
 
 #[test]
-fn st_03_bad_settings_are_refused_field_by_field_before_anything_is_written() {
-    let mut desk = Desk::started();
+fn st_36_settings_that_the_application_refuses_are_neither_written_nor_followed() {
+    let check = |settings: &Value| settings.text().contains("\"size\":");
+    let mut desk =
+        Desk::new(Config { check_settings: Some(Rc::new(check)), ..config(1) }, BTreeMap::default());
+    desk.give(Input::Start);
+    desk.settle();
+    let settings = |text: &str| Value::read(text).expect("a document");
     let before = desk.storage.clone();
-    desk.give(Input::SetSettings {
-        op: 1,
-        text: "{\"featureEnabled\":1,\"scopeMode\":\"all\",\"themeToken\":\"red\"}".to_owned(),
-    });
+    desk.give(Input::SetSettings { op: 1, value: settings("{\"colour\":\"red\"}") });
     assert!(desk.asks.is_empty());
-    let Some(Effect::Reject { op: 1, error: Error::BadSettings(fields) }) = desk.told.last() else {
-        panic!("{:?}", desk.told)
-    };
-    assert_eq!(fields.iter().map(|field| field.field).collect::<Vec<_>>(), ["featureEnabled", "themeToken"]);
+    assert_eq!(desk.told.last(), Some(&Effect::Reject { op: 1, error: Error::BadSettings }));
     assert_eq!(desk.storage, before);
-    let good = "{\"featureEnabled\":false,\"scopeMode\":\"all\",\"themeToken\":\"#abc\"}";
-    desk.give(Input::SetSettings { op: 2, text: good.to_owned() });
+    let good = "{\"colour\":\"red\",\"size\":1}";
+    desk.give(Input::SetSettings { op: 2, value: settings(good) });
     desk.settle();
     assert_eq!(desk.storage["syncSettings"], good);
     // Another context's settings are followed; foreign contents are reported and not followed.
-    desk.write("syncSettings", &good.replace("#abc", "#def"));
+    let other = good.replace("red", "blue");
+    desk.write("syncSettings", &other);
     desk.settle();
-    assert_eq!(desk.replica.settings().theme_token, "#def");
-    desk.write("syncSettings", "{\"themeToken\":7}");
+    assert_eq!(desk.replica.settings().map(Value::text), Some(other.as_str()));
+    desk.write("syncSettings", "{\"colour\":7}");
     desk.settle();
-    assert_eq!(desk.replica.settings().theme_token, "#def");
+    assert_eq!(desk.replica.settings().map(Value::text), Some(other.as_str()));
     assert!(desk.told.contains(&Effect::Report(Report::Poisoned { key: "syncSettings".to_owned() })));
 }
 

@@ -4,7 +4,7 @@ use syncline_core::state::{Failure, Input, Layout};
 use syncline_sim::Dice;
 
 use super::ledger;
-use super::party::Wish;
+use super::party::{Wish, value};
 use super::world::{Bug, Step, World};
 
 /// What may go wrong.
@@ -28,6 +28,12 @@ pub(crate) struct Faults {
     pub(crate) crowded: bool,
     /// Storage loses everything under open contexts.
     pub(crate) vanishes: bool,
+    /// Clocks are hours or years apart.
+    pub(crate) apart: bool,
+    /// A context stops between any two steps, and goes on when all others have long been done.
+    pub(crate) stops: bool,
+    /// Storage notices that somebody wrote since it was read, and refuses.
+    pub(crate) overtaken: bool,
 }
 
 /// Operations, writes, dropped updates that were written again, crashes, refused writes, faulty deliveries.
@@ -45,6 +51,9 @@ pub(crate) fn storm(seed: u64, faults: &Faults, bug: Option<Bug>) -> Tally {
         world.wishes.drain(..replicas);
     } else if faults.plain {
         (0..dice.pick(1..=2)).for_each(|_| world.spawn_plain());
+    }
+    if faults.apart {
+        set_apart(&mut world, &mut dice);
     }
     world.calm(1_000);
     if faults.crowded {
@@ -66,9 +75,43 @@ pub(crate) fn storm(seed: u64, faults: &Faults, bug: Option<Bug>) -> Tally {
         calm_down(&mut world, faults);
         tally[0] += world.parties.iter().flatten().map(|party| party.fates.len() as u64).sum::<u64>();
         ledger::judge(&world, &before, &dead);
+        if faults.apart {
+            one_after_the_other(&mut world, &mut dice, phase);
+        }
     }
     (tally[1], tally[2]) = (world.writes, world.repairs);
     tally
+}
+
+/// One or more clocks are wrong from the beginning.
+fn set_apart(world: &mut World, dice: &mut Dice) {
+    const HOUR: i64 = 3_600_000;
+    const YEARS: i64 = 10 * 365 * 24 * HOUR;
+    for at in 0..world.parties.len() {
+        if at == 0 || dice.chance(0.3) {
+            world.offs[at] = *dice.choose(&[-5 * YEARS, -YEARS, -HOUR, HOUR, YEARS]).expect("some");
+        }
+        world.restart(at);
+    }
+}
+
+/// What is done after having been seen counts, whatever the clocks say.
+fn one_after_the_other(world: &mut World, dice: &mut Dice, phase: u64) {
+    for turn in 0..6 {
+        let at = dice.pick(0..=world.parties.len() as u64 - 1) as usize;
+        let number = phase * 1_000 + 900 + turn;
+        let put = dice.chance(0.6);
+        world.wishes[at].push(if put { Wish::Put("seen".into(), number) } else { Wish::Remove("seen".into()) });
+        world.calm(1_500);
+        let writes = world.writes;
+        world.calm(20_000);
+        assert_eq!(world.writes, writes, "somebody writes at rest");
+        let expected = put.then(|| value(number).text().to_owned());
+        assert_eq!(ledger::stored(&world.storage).remove("seen").flatten(), expected, "by {at}");
+        for party in world.parties.iter().flatten() {
+            assert_eq!(party.view.get("seen").map(|value| value.text().to_owned()), expected, "by {at}");
+        }
+    }
 }
 
 /// The clock of the machine is set; all its contexts notice.
@@ -112,9 +155,18 @@ fn rage(
 ) -> Vec<(Wish, super::party::Fate)> {
     let mut dead = Vec::new();
     let mut crashes_left = u64::from(faults.crashes);
+    let mut stops_left = u64::from(faults.stops);
     loop {
         let steps = world.steps();
-        let Some(&step) = dice.choose(&steps) else { return dead };
+        let Some(&step) = dice.choose(&steps) else {
+            if world.stopped.is_none() {
+                return dead;
+            }
+            // All others have been done for long when it goes on.
+            world.calm(dice.pick(100..=90_000));
+            world.stopped = None;
+            continue;
+        };
         if faults.vanishes && !world.vanished && dice.chance(0.03) {
             world.vanish(dice.chance(0.5));
             continue;
@@ -127,6 +179,11 @@ fn rage(
         }
         let (Step::Wish(at) | Step::Storage(at) | Step::Deliver(at)) = step;
         let is_replica = world.parties[at].as_ref().is_some_and(|party| party.as_replica().is_some());
+        if stops_left > 0 && is_replica && dice.chance(0.1) {
+            (stops_left, world.stopped) = (0, Some(at));
+            tally[3] += 1;
+            continue;
+        }
         if crashes_left > 0 && is_replica && dice.chance(0.05) {
             crashes_left -= 1;
             tally[3] += 1;
@@ -140,6 +197,10 @@ fn rage(
             continue;
         }
         match step {
+            Step::Storage(at) if faults.overtaken && is_replica && world.writes_next(at) && dice.chance(0.3) => {
+                tally[4] += 1;
+                world.serve(at, usize::MAX, Some(Failure::Overtaken));
+            }
             Step::Storage(at) if faults.quota && is_replica && dice.chance(0.1) => {
                 tally[4] += 1;
                 let failure = if dice.chance(0.7) { Failure::Quota } else { Failure::Other };

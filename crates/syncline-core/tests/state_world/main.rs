@@ -162,6 +162,31 @@ fn st_33_what_is_stored_after_storage_was_cleared_is_there() {
     }
 }
 
+/// A context whose clock was years ahead wrote its stamps again whenever others had cut them back, and one whose clock was years
+/// behind took what had just been added for old.
+#[test]
+fn st_34_clocks_hours_and_years_apart_lose_nothing_and_count_in_the_order_of_doing() {
+    let name = "st_34_clocks_hours_and_years_apart_lose_nothing_and_count_in_the_order_of_doing";
+    for crashes in [false, true] {
+        let told = storm(name, Faults { apart: true, crashes, ..Faults::default() });
+        println!("{told}");
+    }
+}
+
+#[test]
+fn st_34_clocks_years_apart_and_writers_that_know_only_ids() {
+    let faults = Faults { apart: true, plain: true, ..Faults::default() };
+    println!("{}", storm("st_34_clocks_years_apart_and_writers_that_know_only_ids", faults));
+}
+
+#[test]
+fn st_30_a_context_that_stops_between_any_two_steps_holds_up_nobody_and_loses_nothing() {
+    let name = "st_30_a_context_that_stops_between_any_two_steps_holds_up_nobody_and_loses_nothing";
+    for layouts in [false, true] {
+        println!("{}", storm(name, Faults { stops: true, overtaken: true, layouts, ..Faults::default() }));
+    }
+}
+
 #[test]
 fn st_20_a_replica_that_repairs_nothing_is_found() {
     let told = find_failure(300, |seed| fate::storm(seed, &Faults::default(), Some(Bug::Deaf)));

@@ -67,7 +67,7 @@ pub(crate) struct PlainStep {
 
 impl Party {
     pub(crate) fn replica(maker: u32) -> Self {
-        let config = Config { maker, schema_version: 1, migrate: None, bridged: false };
+        let config = Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false };
         Self::new(Who::Replica(Box::new(Replica::new(config))))
     }
 

@@ -43,6 +43,10 @@ pub(crate) struct World {
     pub(crate) repairs: u64,
     /// Storage has lost everything in this phase.
     pub(crate) vanished: bool,
+    /// How far each context's clock is off, in ms.
+    pub(crate) offs: Vec<i64>,
+    /// Contexts that stand still: nothing reaches them and nothing of theirs is done.
+    pub(crate) stopped: Option<usize>,
     makers: u32,
 }
 
@@ -59,6 +63,8 @@ impl World {
             writes: 0,
             repairs: 0,
             vanished: false,
+            offs: Vec::new(),
+            stopped: None,
             makers: 0,
         }
     }
@@ -66,26 +72,32 @@ impl World {
     pub(crate) fn spawn_replica(&mut self) {
         self.parties.push(None);
         self.wishes.push(Vec::new());
+        self.offs.push(0);
         self.restart(self.parties.len() - 1);
     }
 
     pub(crate) fn spawn_plain(&mut self) {
         self.parties.push(Some(Party::plain()));
         self.wishes.push(Vec::new());
+        self.offs.push(0);
     }
 
     /// A new context in the place of one that died.
     pub(crate) fn restart(&mut self, at: usize) {
         self.makers += 1;
         let mut party = Party::replica(self.makers);
-        party.handle(self.now, self.wall, Input::Start);
+        party.handle(self.now, self.wall_of(at), Input::Start);
         self.parties[at] = Some(party);
+    }
+
+    fn wall_of(&self, at: usize) -> u64 {
+        self.wall.saturating_add_signed(self.offs[at])
     }
 
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         for (at, party) in self.parties.iter().enumerate() {
-            let Some(party) = party else { continue };
+            let Some(party) = party.as_ref().filter(|_| self.stopped != Some(at)) else { continue };
             if !self.wishes[at].is_empty() && !party.is_busy() {
                 steps.push(Step::Wish(at));
             }
@@ -104,7 +116,7 @@ impl World {
             Step::Wish(at) => {
                 let wish = self.wishes[at].remove(0);
                 let spread = self.writes.is_multiple_of(2);
-                let (now, wall) = (self.now, self.wall);
+                let (now, wall) = (self.now, self.wall_of(at));
                 self.party(at).wish(now, wall, wish, spread);
             }
             Step::Storage(at) => self.serve(at, usize::MAX, None),
@@ -118,7 +130,7 @@ impl World {
     }
 
     pub(crate) fn hand(&mut self, at: usize, input: Input) {
-        let (now, wall) = (self.now, self.wall);
+        let (now, wall) = (self.now, self.wall_of(at));
         if let Some(party) = &mut self.parties[at] {
             party.handle(now, wall, input);
         }
@@ -140,6 +152,12 @@ impl World {
             let news = if key_by_key { Input::Changed(gone.clone()) } else { Input::Refresh };
             party.inbox.push_back(news);
         }
+    }
+
+    /// Whether the next thing that a context asks of storage is a write.
+    pub(crate) fn writes_next(&self, at: usize) -> bool {
+        let asks = self.parties[at].as_ref().map(|party| &party.asks);
+        matches!(asks.and_then(|asks| asks.front()), Some(Effect::Set { .. }))
     }
 
     fn party(&mut self, at: usize) -> &mut Party {
@@ -236,12 +254,18 @@ impl World {
 
     /// Lets time pass until a context wants to be woken, at most until `until`; whether one did.
     pub(crate) fn pass_time(&mut self, until: u64) -> bool {
-        let due = self.parties.iter().flatten().filter_map(|party| party.wake_at).min();
+        let awake = |(at, party): (usize, &Option<Party>)| {
+            party.as_ref().filter(|_| self.stopped != Some(at)).and_then(|party| party.wake_at)
+        };
+        let due = self.parties.iter().enumerate().filter_map(awake).min();
         let to = due.unwrap_or(until).clamp(self.now, until);
         self.wall += to - self.now;
         self.now = to;
         let Some(due) = due.filter(|due| *due <= to) else { return false };
         for at in 0..self.parties.len() {
+            if self.stopped == Some(at) {
+                continue;
+            }
             if self.parties[at].as_ref().and_then(|party| party.wake_at).is_some_and(|wake| wake <= due)
                 && self.bug != Some(Bug::Deaf)
             {

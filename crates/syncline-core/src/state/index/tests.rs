@@ -24,10 +24,13 @@ fn listed(index: &Index) -> Vec<&str> {
 
 /// Absorbs `text`, then what is known, written down: that must say it all.
 fn absorb(index: &mut Index, clock: &mut Clock, text: &str, wall: Timestamp) -> bool {
-    let lacking = index.absorb(&Document::read(text).unwrap(), Some(Place::Whole), clock, wall).lacking;
+    let document = Document::read(text).unwrap();
+    // Everything that was there at noon is news at noon.
+    let recent = |_: &str| wall == NOON;
+    let lacking = index.absorb(&document, Some(Place::Whole), clock, wall, &recent).lacking;
     let known = index.document(Place::Whole, wall);
     assert_eq!(Document::read(&known.text()), Some(known.clone()));
-    assert!(!index.absorb(&known, Some(Place::Whole), clock, wall).lacking);
+    assert!(!index.absorb(&known, Some(Place::Whole), clock, wall, &recent).lacking);
     lacking
 }
 
@@ -75,18 +78,22 @@ fn st_14_a_reset_is_one_stamp_and_what_comes_after_stays() {
 }
 
 #[test]
-fn st_23_a_removal_is_remembered_to_the_horizon_and_no_longer() {
-    let (mut index, mut clock) = index(&["a"]);
-    index.join("a", Entry { stamp: clock.tick(NOON), live: false });
-    let text = |index: &Index, wall| index.document(Place::Whole, wall).text();
-    let known = text(&index, NOON + HORIZON);
-    assert!(known.contains("gone"));
-    let after = NOON + HORIZON + std::time::Duration::from_millis(2);
-    assert!(!text(&index, after).contains("gone"));
-    // A context that comes with the old document neither brings it back nor fights over it.
+fn st_23_a_removal_is_remembered_to_the_horizon_and_the_last_ones_longer() {
+    let ids: Vec<String> = (0..=GONE_KEPT).map(|number| format!("id{number:04}")).collect();
+    let (mut index, mut clock) = index(&ids.iter().map(String::as_str).collect::<Vec<_>>());
+    for id in &ids {
+        index.join(id, Entry { stamp: clock.tick(NOON), live: false });
+    }
+    let within = index.document(Place::Whole, NOON + HORIZON);
+    assert_eq!(within.gone.values().count(), GONE_KEPT + 1);
+    let after = NOON + HORIZON + std::time::Duration::from_secs(2);
+    let beyond = index.document(Place::Whole, after);
+    assert_eq!(beyond.gone.values().count(), GONE_KEPT);
+    assert!(!beyond.gone.contains_key("id0000"), "the oldest is forgotten");
+    // Contexts that do not agree on the time do not fight over it.
     let mut fresh = Index::default();
-    assert!(absorb(&mut fresh, &mut clock, &known, after), "the old removal is to be taken out");
-    assert_eq!(fresh.entry("a"), None);
+    assert!(!absorb(&mut fresh, &mut clock, &within.text(), after));
+    assert!(absorb(&mut index, &mut clock, &beyond.text(), NOON), "still to be remembered");
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn st_22_shards_say_together_what_one_document_said() {
     for key in layout.index_keys() {
         let super::super::layout::Kind::Index(Some(place)) = layout.kind(&key) else { panic!("{key}") };
         let document = whole.document(place, NOON);
-        assert!(!other.absorb(&document, Some(place), &mut clock, NOON).lacking);
+        assert!(!other.absorb(&document, Some(place), &mut clock, NOON, &|_| false).lacking);
     }
     assert_eq!(other, whole);
 }

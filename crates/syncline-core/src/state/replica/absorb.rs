@@ -8,10 +8,9 @@ use super::super::json::Json;
 use super::super::layout::{Kind, Layout, Place};
 use super::super::names::{INDEX_KEY, PACKED_KEY, SETTINGS_KEY};
 use super::super::port::{Effect, Report};
-use super::super::settings::Settings;
 use super::super::sorted::Set;
-use super::super::stamp::{Stamp, is_ahead};
-use super::super::value::{Refused, Stored, is_id};
+use super::super::stamp::Stamp;
+use super::super::value::{Refused, Stored, Value, is_id};
 use super::{Held, Phase, Replica};
 
 /// How something became known.
@@ -47,6 +46,9 @@ impl Replica {
                 if matches!(stored, Some(Err(_))) {
                     self.poison(key, text.unwrap_or_default());
                 }
+                if text.is_none() && self.recent.take_omitted(id) {
+                    self.remove_plainly(id);
+                }
                 let ours = self.index.layout() != Layout::A;
                 self.absorb_value(id, stored, source) && ours
             }
@@ -59,7 +61,15 @@ impl Replica {
                 }
                 false
             }
-            Kind::Cursor => self.is_bridged() && self.absorb_cursor(text),
+            Kind::Cursor if self.is_bridged() => self.absorb_cursor(text),
+            // Another context on this storage talks to a node: it is to hear of what is changed here, too.
+            Kind::Cursor => {
+                if text.is_some() && !self.marks.wanted {
+                    self.marks.wanted = true;
+                    self.clock.doubt();
+                }
+                false
+            }
             Kind::Mark(..) | Kind::Foreign => false,
         }
     }
@@ -71,14 +81,14 @@ impl Replica {
     }
 
     fn absorb_settings(&mut self, text: Option<&str>, source: Source) -> bool {
-        let settings = match text.map(Settings::read) {
-            Some(Ok(settings)) => settings,
-            Some(Err(_)) => {
+        let settings = match text.map(Value::read) {
+            Some(Ok(settings)) if self.takes_settings(&settings) => Some(settings),
+            Some(_) => {
                 self.poison(SETTINGS_KEY, text.unwrap_or_default());
                 return self.settings_pending;
             }
             // Nobody has set any, or somebody has cleared the storage.
-            None => return self.settings_pending || self.settings != Settings::default(),
+            None => return self.settings_pending || self.settings.is_some(),
         };
         if settings == self.settings {
             return false;
@@ -132,7 +142,9 @@ impl Replica {
         };
         let Some(document) = document else { return false };
         self.index_seen |= text.is_some() && place == Some(Place::Whole);
-        let absorbed = self.index.absorb(&document, place, &mut self.clock, self.wall);
+        let recent = |id: &str| self.recent.holds(id);
+        let absorbed = self.index.absorb(&document, place, &mut self.clock, self.wall, &recent);
+        self.recent.note_omitted(absorbed.omitted);
         // What was cut back is another fact here than it was when the node heard of it.
         if absorbed.plain || absorbed.ahead {
             absorbed.changed.iter().for_each(|id| self.mark(id));
@@ -142,6 +154,9 @@ impl Replica {
             self.relocate();
         }
         for id in &absorbed.changed {
+            if self.phase == Phase::Ready {
+                self.recent.note(id);
+            }
             self.touch(id);
             if place.is_none() {
                 // A fact from a place where nobody looks any more.
@@ -157,6 +172,17 @@ impl Replica {
             self.clean.insert(key.to_owned(), text.to_owned());
         }
         lacking
+    }
+
+    /// Somebody who knows nothing of stamps has removed it from the index, and now its value.
+    fn remove_plainly(&mut self, id: &str) {
+        let pending = self.values.get(id).is_some_and(|held| held.pending > 0);
+        if let Some(entry) = self.index.entry(id).filter(|entry| entry.live && !pending) {
+            self.index.join(id, Entry { stamp: entry.stamp.after(self.wall), live: false });
+            self.mark(id);
+            self.touch(id);
+            self.dirty.insert(self.index.layout().index_key(id));
+        }
     }
 
     /// Storage was cleared under this context. Whoever knows something writes it again, for the node too.
@@ -239,7 +265,7 @@ impl Replica {
             return false;
         }
         let Some(Ok(stored)) = stored else { return self.values.contains_key(id) };
-        let ahead = stored.stamp.is_some_and(|stamp| is_ahead(stamp, self.wall));
+        let ahead = stored.stamp.is_some_and(|stamp| self.clock.is_ahead(stamp, self.wall));
         let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
         if ahead {
             self.mark(id);

@@ -87,7 +87,7 @@ impl Replica {
                 }
                 return;
             }
-            if self.is_bridged() && !self.marks.fresh.is_empty() {
+            if !self.marks.fresh.is_empty() {
                 return self.write(Vec::new(), Set::new());
             }
             if self.sweep.wants_list() {
@@ -118,9 +118,13 @@ impl Replica {
     fn ask_dirty(&mut self) {
         let layout = self.index.layout();
         let is_value = |key: &&String| matches!(layout.kind(key), Kind::Entity(_) | Kind::Packed);
-        let mut keys: Vec<String> = self.dirty.iter().filter(is_value).take(BATCH_MAX).cloned().collect();
-        let more_values = self.dirty.iter().filter(is_value).nth(BATCH_MAX).is_some();
-        if !more_values {
+        // While loading nothing is listed yet, and entities that are read in the order of their keys are read as ranges.
+        let is_index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
+        let first = self.phase == Phase::Loading && self.dirty.iter().any(is_index);
+        let batch = if first { 0 } else { BATCH_MAX };
+        let mut keys: Vec<String> = self.dirty.iter().filter(is_value).take(batch).cloned().collect();
+        let more_values = self.dirty.iter().filter(is_value).nth(batch).is_some();
+        if first || !more_values {
             let room = BATCH_MAX - keys.len() + 1;
             keys.extend(self.dirty.iter().filter(|key| !is_value(key)).take(room).cloned());
         }
@@ -167,11 +171,11 @@ impl Replica {
         let mut ranks: [Vec<_>; 5] = Default::default();
         for entry in found.drain(..) {
             let rank = match self.index.layout().kind(&entry.0) {
-                Kind::Settings => 0,
+                Kind::Settings | Kind::Cursor => 0,
                 Kind::Schema => 1,
                 Kind::Index(Some(Place::Whole)) => 2,
                 Kind::Index(_) => 3,
-                Kind::Packed | Kind::Entity(_) | Kind::Mark(..) | Kind::Cursor | Kind::Foreign => 4,
+                Kind::Packed | Kind::Entity(_) | Kind::Mark(..) | Kind::Foreign => 4,
             };
             ranks[rank].push(entry);
         }
@@ -225,10 +229,8 @@ impl Replica {
 
     fn write(&mut self, mut entries: Vec<(String, String)>, keys: Set) {
         let marks = self.take_fresh();
-        if self.is_bridged() {
-            let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
-            entries.splice(0..0, marked);
-        }
+        let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
+        entries.splice(0..0, marked);
         let ask = self.ask();
         self.flight = Flight::Set { ask, keys, number: self.begun, marks };
         self.out.push(Effect::Set { ask, entries });
@@ -237,7 +239,7 @@ impl Replica {
     /// What a key should say, as far as this replica knows.
     fn text_of(&self, key: &str) -> Option<String> {
         match self.index.layout().kind(key) {
-            Kind::Settings => Some(self.settings.text()),
+            Kind::Settings => self.settings.as_ref().map(|settings| settings.text().to_owned()),
             Kind::Schema => Some(self.config.schema_version.to_string()),
             Kind::Index(place) => Some(self.index.document(place?, self.wall).text()),
             Kind::Packed => Some(self.packed()),
@@ -336,10 +338,13 @@ impl Replica {
             Flight::Set { keys, marks, .. } => {
                 let ours = self.ops.iter().any(|op| op.waits_for(&keys));
                 self.dirty.extend(keys);
-                if self.is_bridged() {
-                    self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
+                self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
+                match (failure, ours) {
+                    // Read again and written with what is there now.
+                    (Failure::Overtaken, _) => {}
+                    (_, true) => self.refuse_ops(&error),
+                    (_, false) => self.rest(failure),
                 }
-                if ours { self.refuse_ops(&error) } else { self.rest(failure) }
             }
             Flight::Move { .. } => self.refuse_ops(&error),
             Flight::Probe { .. } | Flight::List { .. } | Flight::Remove { .. } | Flight::None => {

@@ -358,6 +358,11 @@ impl Replica {
         if self.link.cursor_due {
             return text != Some(self.link.kept.text().as_str());
         }
+        if text.is_none() && self.phase == Phase::Loading && self.link.kept == Cursor::default() {
+            // A cursor that leads nowhere: contexts without a bridge see by it that there is one.
+            self.link.cursor_due = true;
+            return true;
+        }
         if let Some(cursor) = text.and_then(Cursor::read)
             && (!self.link.up || self.phase == Phase::Loading)
         {

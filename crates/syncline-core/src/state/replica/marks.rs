@@ -18,6 +18,8 @@ pub(super) type Mark = (String, Stamp);
 /// What is unsent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Marks {
+    /// This context has no bridge, and another one on its storage has.
+    pub(super) wanted: bool,
     /// To be marked with the next write.
     pub(super) fresh: Set,
     /// In storage, by id: the stamps, and since when each is known here.
@@ -67,16 +69,13 @@ pub(super) fn key((id, stamp): &Mark) -> String {
 impl Replica {
     /// A change to `id` (none: a reset) is for the node, too.
     pub(super) fn mark(&mut self, id: &str) {
-        if self.is_bridged() {
+        if self.is_bridged() || self.marks.wanted {
             self.marks.fresh.insert(id.to_owned());
         }
     }
 
     /// The marks that the next write should hold.
     pub(super) fn take_fresh(&mut self) -> Vec<Mark> {
-        if !self.is_bridged() {
-            return Vec::new();
-        }
         let ids = std::mem::take(&mut self.marks.fresh);
         ids.into_iter().filter_map(|id| Some((id.clone(), stamp_of(&self.change(&id)?)))).collect()
     }

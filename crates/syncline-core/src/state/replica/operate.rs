@@ -8,7 +8,6 @@ use super::super::names::{
     BATCH_MAX, ENTITIES_MAX, INDEX_KEY, PACKED_KEY, SETTINGS_KEY, SHARD_IDS_MAX, SHARDS_MAX,
 };
 use super::super::port::{Effect, Error, Input};
-use super::super::settings::Settings;
 use super::super::sorted::Set;
 use super::super::stamp::Stamp;
 use super::super::value::{Stored, Value, is_id};
@@ -26,7 +25,7 @@ pub(super) enum Request {
     Put(String, Value),
     Remove(Vec<String>),
     Reset,
-    Settings(String),
+    Settings(Value),
     Layout(Layout),
     Remote(Vec<Change>),
 }
@@ -49,7 +48,7 @@ pub(super) enum Undo {
     Nothing,
     Entities(Vec<Before>),
     Floor(Stamp, Vec<(String, Entry)>),
-    Settings(Settings),
+    Settings(Option<Value>),
     Layout(Layout, Stamp),
 }
 
@@ -79,7 +78,7 @@ pub(super) fn request(input: Input) -> Option<(u64, Request)> {
         Input::Put { op, id, value } => (op, Request::Put(id, value)),
         Input::Remove { op, ids } => (op, Request::Remove(ids)),
         Input::Reset { op } => (op, Request::Reset),
-        Input::SetSettings { op, text } => (op, Request::Settings(text)),
+        Input::SetSettings { op, value } => (op, Request::Settings(value)),
         Input::SetLayout { op, layout } => (op, Request::Layout(layout)),
         _ => return None,
     })
@@ -103,7 +102,7 @@ impl Replica {
             Request::Put(id, value) => self.put(id, value.clone()),
             Request::Remove(ids) => Ok(self.remove(ids)),
             Request::Reset => Ok(self.reset()),
-            Request::Settings(text) => self.set_settings(text),
+            Request::Settings(value) => self.set_settings(value),
             Request::Layout(layout) => Ok(self.set_layout(*layout)),
             Request::Remote(changes) => Ok(self.take_remote(changes)),
         };
@@ -156,6 +155,7 @@ impl Replica {
         if !listed {
             made = Some(Entry { stamp, live: true });
             self.index.join(id, Entry { stamp, live: true });
+            self.recent.note(id);
             keys.insert(layout.index_key(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
@@ -184,6 +184,7 @@ impl Replica {
             let made = Entry { stamp: self.clock.tick(self.wall), live: false };
             let (entry, held) = (self.index.entry(id), self.values.get(id).cloned());
             self.index.join(id, made);
+            self.recent.note(id);
             keys.insert(layout.index_key(id));
             let key = layout.value_key(id);
             if layout == Layout::A {
@@ -205,8 +206,10 @@ impl Replica {
         let gone = self.index.raise_floor(self.clock.tick(self.wall));
         self.mark("");
         for id in gone {
-            // The old index is known, so nobody has to search for these.
-            self.sweep.suspect(layout.value_key(&id), self.now);
+            // The old index is known, so nobody has to search for these, and there is room as soon as the reset is stored.
+            if layout != Layout::A {
+                self.trash.insert(layout.value_key(&id));
+            }
             self.touch(&id);
             // The floor decides; shards follow for those who read them alone.
             self.dirty.insert(layout.index_key(&id));
@@ -215,9 +218,11 @@ impl Replica {
         (Set::from([INDEX_KEY.to_owned()]), Undo::Floor(before, entries))
     }
 
-    fn set_settings(&mut self, text: &str) -> Result<(Set, Undo), Error> {
-        let settings = Settings::read(text).map_err(Error::BadSettings)?;
-        let before = std::mem::replace(&mut self.settings, settings);
+    fn set_settings(&mut self, value: &Value) -> Result<(Set, Undo), Error> {
+        if !self.takes_settings(value) {
+            return Err(Error::BadSettings);
+        }
+        let before = self.settings.replace(value.clone());
         if before != self.settings {
             self.out.push(Effect::Settings(self.settings.clone()));
         }
@@ -340,6 +345,9 @@ impl Replica {
         let layout = self.index.layout();
         let stamp = self.clock.meet(kept.entry.stamp, self.wall);
         let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
+        if news {
+            self.recent.note(id);
+        }
         if news && !kept.entry.live && layout != Layout::A {
             self.trash.insert(layout.value_key(id));
         }
@@ -493,7 +501,10 @@ impl Replica {
             }
             Undo::Floor(floor, entries) => {
                 self.index.lower_floor(floor, &entries);
-                entries.iter().for_each(|(id, _)| self.touch(id));
+                for (id, _) in &entries {
+                    self.trash.remove(&self.index.layout().value_key(id));
+                    self.touch(id);
+                }
                 self.clean.clear();
             }
             Undo::Entities(entities) => {

@@ -78,6 +78,7 @@ impl Replica {
                 Said::Removed(Some(stamp)) => {
                     let stamp = self.clock.meet(stamp, self.wall);
                     if self.index.join(&id, Entry { stamp, live: false }) {
+                        self.recent.note(&id);
                         self.touch(&id);
                     }
                 }

@@ -1,17 +1,15 @@
 // The control surface: the checklist, the settings that every context follows, what is stored and how, and the node.
 
 import { mountChecklist } from "./checklist.js";
-import "./names.js";
 import { mountNodeForm } from "./node-form.js";
-import { openState, version } from "./pkg/state.js";
+import { openChecklist } from "./open.js";
+import { version } from "./pkg/state.js";
 import { mountSettingsForm } from "./settings-form.js";
 import { mountStatus } from "./status.js";
 import { applyTheme } from "./theme.js";
 import { sentenceOf } from "./words.js";
 
-const { SCHEMA_VERSION } = globalThis.synclineNames;
-
-const state = openState({ schemaVersion: SCHEMA_VERSION });
+const state = openChecklist();
 const wasm = document.getElementById("wasm-state");
 
 document.getElementById("extension-version").textContent = chrome.runtime.getManifest().version;

@@ -6,11 +6,11 @@
 import { mountChecklist } from "./checklist.js";
 import { openControl } from "./control.js";
 import "./names.js";
-import { openState } from "./pkg/state.js";
+import { openChecklist } from "./open.js";
 import { followPlace, nextCorner, writePlace } from "./surface.js";
 import { applyTheme } from "./theme.js";
 
-const { SURFACE_READY, SCHEMA_VERSION } = globalThis.synclineNames;
+const { SURFACE_READY } = globalThis.synclineNames;
 
 const [expand, collapse, move, settings, panel, progress] = ["expand", "collapse", "move", "settings", "panel", "progress"].map(
   (id) => document.getElementById(id),
@@ -31,7 +31,7 @@ async function isOurFrame() {
 }
 
 function start() {
-  const state = openState({ schemaVersion: SCHEMA_VERSION });
+  const state = openChecklist();
   const checklist = mountChecklist(document.getElementById("checklist"), state, showProgress);
   state.subscribe((event) => {
     if (event.type === "settings") applyTheme(event.settings);

@@ -3,7 +3,8 @@
 // Plain JavaScript, on purpose: what a page forbids itself (its Content-Security-Policy) it forbids to WASM in a content
 // script too, and storage and locks here would be the page's. So everything that knows the state runs in the frame, and
 // this file knows where the frame lies and whether there is one. Where the extension was reloaded, disabled or removed,
-// this script outlives it without a notice; it looks for that, takes the frame away and leaves without a word.
+// this script outlives it without a notice; it looks for that, takes the frame away and leaves without a word. Where a page
+// replaces its document, the frame comes back within a second.
 
 (() => {
   const { SETTINGS_KEY, PLACE_KEY, SURFACE_READY, CORNERS } = globalThis.synclineNames;
@@ -38,7 +39,7 @@
   // A page that comes back from the back/forward cache has missed every change.
   addEventListener("pageshow", ({ persisted }) => persisted && readAll(), { signal: leaving.signal });
   document.addEventListener("visibilitychange", isAlive, { signal: leaving.signal });
-  const timer = setInterval(isAlive, ALIVE_CHECK_MS);
+  const timer = setInterval(keepSurface, ALIVE_CHECK_MS);
   readAll();
 
   async function readAll() {
@@ -105,6 +106,14 @@
     // Not before there is something to see: a frame that the browser refuses to load stays out of sight.
     surface.box.toggleAttribute("data-ready", true);
     respond(true);
+  }
+
+  // A page may replace its whole document, and the surface with it.
+  function keepSurface() {
+    if (!isAlive() || surface === null || surface.host.isConnected) return;
+    if (!(document.documentElement instanceof HTMLElement)) return;
+    removeSurface();
+    update();
   }
 
   function removeSurface() {

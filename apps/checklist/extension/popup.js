@@ -2,16 +2,13 @@
 
 import { mountChecklist } from "./checklist.js";
 import { openControl } from "./control.js";
-import "./names.js";
 import { onNodeAddress, readNodeAddress } from "./node-address.js";
-import { openState } from "./pkg/state.js";
+import { openChecklist } from "./open.js";
 import { applyTheme } from "./theme.js";
 import { sentenceOf } from "./words.js";
 
-const { SCHEMA_VERSION } = globalThis.synclineNames;
-
 const enabled = document.getElementById("enabled");
-const state = openState({ schemaVersion: SCHEMA_VERSION });
+const state = openChecklist();
 const checklist = mountChecklist(document.getElementById("checklist"), state);
 state.subscribe((event) => {
   if (event.type === "settings" || event.type === "ready") showSettings();

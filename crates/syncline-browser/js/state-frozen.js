@@ -1,0 +1,20 @@
+// A map for reading: what a snapshot hands out is the same for everybody who has it.
+
+export class FrozenMap extends Map {
+  constructor(entries) {
+    super();
+    for (const [id, value] of entries) super.set(id, value);
+  }
+
+  set() {
+    throw new TypeError("a snapshot cannot be changed: call put()");
+  }
+
+  delete() {
+    throw new TypeError("a snapshot cannot be changed: call remove()");
+  }
+
+  clear() {
+    throw new TypeError("a snapshot cannot be changed: call reset()");
+  }
+}

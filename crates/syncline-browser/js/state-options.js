@@ -1,0 +1,68 @@
+// What callers give: options, ids and storages, checked before anything happens. What is wrong is an `invalid-argument` that
+// names it.
+
+import { SynclineError } from "./errors.js";
+import { ChromeStorage } from "./state-chrome.js";
+import { SettingsSchema } from "./state-settings.js";
+import { WebStorage } from "./state-web.js";
+import { isPrintable } from "./state-wire.js";
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+export function readId(id) {
+  if (typeof id !== "string" || id === "" || !isPrintable(id)) throw invalid("an id must be a text that is not empty");
+  // On its way it would become a question mark, the same for all of them.
+  if (LONE_SURROGATE.test(id)) throw invalid("an id must not have half a surrogate pair");
+}
+
+export function readOptions(options = {}) {
+  if (typeof options !== "object" || options === null) throw invalid("options must be an object");
+  const { name = "state", storage = ownStorage(name), schemaVersion = 1, migrate, bridge, settings, wasmUrl, signal } = options;
+  if (typeof name !== "string" || name === "" || name.length > 100) throw invalid("name must be a text of 1 to 100 characters");
+  if (!Number.isInteger(schemaVersion) || schemaVersion < 1) throw invalid("schemaVersion must be a whole number from 1");
+  if (migrate !== undefined && typeof migrate !== "function") throw invalid("migrate must be a function");
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid("signal must be an AbortSignal");
+  for (const method of ["listen", "get", "set", "remove", "list", "send", "close"]) {
+    if (typeof storage?.[method] !== "function") throw invalid(`storage must have a method ${method}()`);
+  }
+  return { name, storage, schemaVersion, migrate, bridge: bridge && readBridge(bridge), settings: readSettings(settings), wasmUrl, signal };
+}
+
+function readSettings(settings = {}) {
+  const { schema, check } = Object(settings);
+  if (schema !== undefined && (typeof schema !== "object" || schema === null)) throw invalid("settings.schema must be an object");
+  if (check !== undefined && typeof check !== "function") throw invalid("settings.check must be a function");
+  return new SettingsSchema({ schema, check });
+}
+
+function readBridge({ url = "/", space, token }) {
+  if (typeof space !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(space)) {
+    throw invalid("bridge.space must have 1 to 64 letters, digits, dots, underscores or dashes");
+  }
+  if (token !== undefined && typeof token !== "string") throw invalid("bridge.token must be a text");
+  if (!URL.canParse(url, globalThis.location?.href)) throw invalid("bridge.url must be an address");
+  return { url, space, token };
+}
+
+// In an extension its storage, anywhere else the origin's.
+function ownStorage(name) {
+  if (globalThis.chrome?.storage?.local !== undefined) return new ChromeStorage();
+  if (typeof indexedDB === "undefined" || typeof BroadcastChannel === "undefined") {
+    throw new SynclineError("unsupported-environment", "openState() needs IndexedDB and BroadcastChannel, or a storage of your own");
+  }
+  return new WebStorage(name);
+}
+
+export function invalid(message) {
+  return new SynclineError("invalid-argument", message);
+}
+
+// Registers; a storage that fails at that has no use.
+export function listenTo(storage, heard) {
+  try {
+    storage.listen(heard);
+  } catch (cause) {
+    if (cause instanceof SynclineError) throw cause;
+    throw new SynclineError("storage-failed", `the storage failed: ${cause?.message ?? cause}`, { cause });
+  }
+}
