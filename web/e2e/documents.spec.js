@@ -28,6 +28,7 @@ const NOT_RUN = /** @type {[RegExp, string][]} */ ([
   [/^syncline serve( &)?$/, "the node is started by the test, on a port of its own"],
   [/^syncline demo upstreams( --listen .*)?$/, "the stand-ins are started by the test, on a port of their own"],
   [/--watch$/, "runs until it is ended"],
+  [/\/api\/guestbook/, "a part of the reader's own: examples/own-part has a test"],
   [/^(esbuild app\.js|cp node_modules\/syncline)/, "has a test of its own, below: the result has to run in a browser"],
 ]);
 
