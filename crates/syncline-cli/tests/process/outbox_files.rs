@@ -118,7 +118,7 @@ fn ss_36_an_entry_of_a_type_that_no_kind_declares_is_an_ordinary_entry() {
 #[test]
 fn ss_36_the_folder_of_a_sip_call_is_sent_and_removed() {
     let name = "a84b4c76@pc33.example.com";
-    let node = Node::start("jobs = []\n[shelf]\nenabled = false\n");
+    let node = Node::start("jobs = []\n");
     let of = CallBox::new(None);
     let folder = of.recordings().join(name);
     fs::create_dir_all(&folder).unwrap();
