@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use syncline_node::outbox::{Odometer, Off, Outcome, Progress, Settings, Until, Worker};
+use syncline_node::outbox::{Odometer, Off, Outcome, Progress, Settings, Tables, Until, Worker};
 use syncline_node::{StartError, log};
+use syncline_store::DEFAULT_SCHEMA;
 
 use crate::output::{self, Shown, WrongUse};
 use crate::progress;
@@ -24,6 +25,7 @@ Examples:
   serversync --once             send what is due now, then end
   serversync --drain            send all there is, with a bar, then end
   serversync --check            print the settings and look at the database, start nothing
+  serversync --no-migrate       the tables are there: `syncline migrate --print --system outbox`
 
 Environment:
   DATABASE_URL                  the application's database (required)
@@ -38,6 +40,7 @@ Environment:
                                 and SHA-256
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here
   RECORDINGS_DIR                storage/recordings: a folder for each call
+  SYNCLINE_SCHEMA    syncline   our schema in a PostgreSQL database
   SYNCLINE_LOG_LEVEL, SYNCLINE_LOG_FORMAT
 
 Ctrl-C or SIGTERM stops it: what is under way is finished or given back.
@@ -57,6 +60,12 @@ struct Cli {
     /// Check the settings and the database, print what they come to (without secrets), and stop.
     #[arg(long, conflicts_with_all = ["once", "drain"])]
     check: bool,
+    /// Change no tables: they were made by `syncline migrate`, or by an administrator from what it prints.
+    #[arg(long)]
+    no_migrate: bool,
+    /// Our schema in the application's PostgreSQL database.
+    #[arg(long, env = "SYNCLINE_SCHEMA", default_value = DEFAULT_SCHEMA, value_name = "NAME")]
+    schema: String,
 }
 
 /// Does what the command line and the environment say.
@@ -67,9 +76,10 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> anyhow::Result<()> {
     let mut settings = Settings::load(&|name| std::env::var(name).ok())?;
+    let tables = Tables { schema: cli.schema.clone(), migrate: !cli.no_migrate };
     if cli.check {
         output::line(settings.to_string().trim_end())?;
-        return Worker::check(&settings).await.map_err(|error| match error {
+        return Worker::check(&settings, &tables).await.map_err(|error| match error {
             // It may be right, and only not be there now.
             StartError::Store { cause } if cause.retryable() => StartError::Store { cause }.into(),
             mistaken => WrongUse(mistaken.to_string()).into(),
@@ -83,7 +93,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     log::start(&settings.log, settings.secrets()).context("cannot start the log")?;
     // Listened for from the beginning: a signal during the start must not be lost.
     let stop = stop_signal()?;
-    let worker = Worker::open(&settings).await?;
+    let worker = Worker::open(&settings, &tables).await?;
     if let Some(address) = worker.address() {
         output::line(format_args!("listening on http://{address}"))?;
     }

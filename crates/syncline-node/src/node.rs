@@ -11,8 +11,9 @@ use std::time::Duration;
 use axum::Router;
 use bytes::Bytes;
 use metrics::Counter;
-use syncline_store::Store;
+use syncline_bookshelf::shelf_store::ShelfStore;
 use syncline_store::kv::Kv;
+use syncline_store::{Options, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -227,6 +228,12 @@ impl Context {
     }
 }
 
+/// What a node opens its store for: all systems, and the bookshelf.
+#[must_use]
+pub fn store_options() -> Options {
+    Options::default().with(&syncline_bookshelf::shelf_store::MIGRATIONS)
+}
+
 /// The queues of a node, and the shelf on top of them.
 fn queues(config: &Config, store: &Store, events: &Bus, registry: &Registry) -> (Queues, Option<Shelf>) {
     let mut specs: Vec<_> = config.queues.iter().filter_map(queue::declared).collect();
@@ -237,7 +244,7 @@ fn queues(config: &Config, store: &Store, events: &Bus, registry: &Registry) -> 
     let shelf = config
         .shelf
         .enabled
-        .then(|| Shelf::new(&config.shelf, store.shelf(), queues.clone(), events.clone()));
+        .then(|| Shelf::new(&config.shelf, ShelfStore::new(store), queues.clone(), events.clone()));
     (queues, shelf)
 }
 
@@ -261,7 +268,7 @@ impl Node {
         let listening = |cause| StartError::Listen { address, cause };
         let listener = server::listen(address).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
-        let store = Store::open(config.database_url.expose()).await?;
+        let store = Store::open_with(config.database_url.expose(), &store_options()).await?;
         let context = Context::new(config, store, address);
         context.entities.prepare().await?;
         let recordings = context.recordings.prepare().await;

@@ -102,6 +102,15 @@ pub struct Progress {
     pub pending: u64,
 }
 
+/// Where our tables are in the application's database, and whether a start may make them.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    /// Our schema on PostgreSQL.
+    pub schema: String,
+    /// Whether a start makes the tables and brings them up to date.
+    pub migrate: bool,
+}
+
 /// A worker: opened, not yet at work.
 pub struct Worker {
     shared: Arc<Shared>,
@@ -113,17 +122,18 @@ pub struct Worker {
 
 impl Worker {
     /// Finds out whether [`Worker::open`] would succeed, as far as that can be seen without changing or sending anything.
-    pub async fn check(settings: &Settings) -> Result<(), StartError> {
+    pub async fn check(settings: &Settings, tables: &Tables) -> Result<(), StartError> {
         let listener = settings.metrics_listen.map(status::listen).transpose()?;
         drop(listener);
-        Ok(OutboxStore::check(settings.database_url.expose()).await?)
+        let url = settings.database_url.expose();
+        Ok(OutboxStore::check_in(url, &tables.schema, tables.migrate).await?)
     }
 
     /// Opens the database, and the place for metrics if there is one.
-    pub async fn open(settings: &Settings) -> Result<Worker, StartError> {
+    pub async fn open(settings: &Settings, tables: &Tables) -> Result<Worker, StartError> {
         let status = settings.metrics_listen.map(status::listen).transpose()?;
         let url = settings.database_url.expose();
-        let store = OutboxStore::open(url).await?;
+        let store = OutboxStore::open_in(url, &tables.schema, tables.migrate).await?;
         let outbox = store.outbox();
         let sender_id = outbox.sender().await?;
         let registry = Registry::new();

@@ -26,8 +26,8 @@ use syncline_books::book::Book;
 use syncline_books::cover::Compressed;
 use syncline_books::ndl::{PageKey, Search};
 use syncline_books::{CoverUrl, Isbn13};
+use syncline_bookshelf::shelf_store::{self as store, Cover};
 use syncline_core::queue::{Kind, Place, Settings, presets};
-use syncline_store::shelf::{self as store, Cover};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -56,7 +56,7 @@ pub struct Shelf(Arc<Inner>);
 
 /// What the queues' works share.
 pub(crate) struct Inner {
-    store: Arc<dyn store::Shelf>,
+    store: store::ShelfStore,
     queues: Queues,
     apis: Apis,
     events: Bus,
@@ -72,7 +72,7 @@ impl Shelf {
     /// A shelf on `queues`, which must have been made from [`specs`].
     pub(crate) fn new(
         config: &config::Shelf,
-        store: Arc<dyn store::Shelf>,
+        store: store::ShelfStore,
         queues: Queues,
         events: Bus,
     ) -> Shelf {

@@ -96,7 +96,11 @@ impl Node {
         let flags = Flags { config: Some(file.path().to_owned()), ..Flags::default() };
         let config = Config::load(&flags, &|_| None).unwrap();
         let address = config.listen;
-        let context = Context::new(config, Store::open("sqlite::memory:").await.unwrap(), address);
+        let context = Context::new(
+            config,
+            Store::open_with("sqlite::memory:", &syncline_node::node::store_options()).await.unwrap(),
+            address,
+        );
         Node { app: api::app(&context), _folder: folder, _context: context }
     }
 

@@ -15,7 +15,7 @@ use syncline_core::outbox::Verdict;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_sim::postgres::{self, Cluster};
-use syncline_store::outbox::{Kind, Receipt};
+use syncline_store::outbox::{Kind, Receipt, ReceiptUpdate};
 use syncline_store::schedule::{Claim, Filter, HISTORY_MAX, Intent};
 use syncline_store::{Error, OutboxStore, Store};
 use tokio::task::block_in_place;
@@ -161,6 +161,16 @@ async fn ss_34_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     }
 }
 
+/// What a receipt changes in a table of recordings.
+fn uploaded(receipt: &Receipt) -> ReceiptUpdate {
+    let set = [("upload_status", "uploaded"), ("s3_url", receipt.file_url.as_str())];
+    ReceiptUpdate {
+        table: "recordings".to_owned(),
+        id_column: "id".to_owned(),
+        set: set.map(|(column, value)| (column.to_owned(), value.into())).to_vec(),
+    }
+}
+
 /// The rights that the guide names are enough, and it names no more than a few.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ss_38_a_role_with_the_guides_rights_can_send() {
@@ -183,12 +193,12 @@ async fn ss_38_a_role_with_the_guides_rights_can_send() {
     assert_eq!(outbox.settle(claimed.claim, &done).await.unwrap().len(), 10);
     let receipt = Receipt {
         entry: 11,
-        recording_id: "r".to_owned(),
+        file_id: "r".to_owned(),
         file_url: "https://f.example/x".to_owned(),
         bytes: 1,
         sha256: "ab".repeat(32),
     };
-    outbox.store_receipt(&receipt).await.unwrap();
+    outbox.store_receipt(&receipt, Some(&uploaded(&receipt))).await.unwrap();
     assert_eq!(outbox.cleanup(Duration::ZERO, 100).await.unwrap(), 10);
     outbox.stats().await.unwrap();
     store.close().await;
@@ -216,13 +226,13 @@ async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_r
     assert_eq!(outbox.claim("w", Kind::File, 10, Duration::from_secs(9)).await.unwrap().entries.len(), 1);
     let receipt = Receipt {
         entry: 5,
-        recording_id: "018C0000-0000-7000-8000-00000000ABCD".to_owned(),
+        file_id: "018C0000-0000-7000-8000-00000000ABCD".to_owned(),
         file_url: "https://f.example/x".to_owned(),
         bytes: 1,
         sha256: "ab".repeat(32),
     };
-    outbox.store_receipt(&receipt).await.unwrap();
-    assert_eq!(outbox.receipt_of(&receipt.recording_id).await.unwrap(), Some(receipt));
+    outbox.store_receipt(&receipt, Some(&uploaded(&receipt))).await.unwrap();
+    assert_eq!(outbox.receipt_of(&receipt.file_id).await.unwrap(), Some(receipt));
     let uploaded = "SELECT count(*) FROM recordings WHERE upload_status = 'uploaded'";
     assert_eq!(count(&mut application, uploaded).await, 1);
     store.close().await;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use syncline_calls::call_box::{Call, CallBox as Application};
 use syncline_node::demo::call::invent;
 use syncline_sim::postgres::{self, Cluster};
-use syncline_store::calls::{Call, CallBox as Application};
 use syncline_store::outbox::{NewEntry, Outbox, Stats};
 use syncline_store::{Error, Store};
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use syncline_books::Isbn13;
 use syncline_books::ndl::Search;
-use syncline_store::shelf::{ADD_MAX, LIST_MAX};
+use syncline_bookshelf::shelf_store::{ADD_MAX, LIST_MAX};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Error;

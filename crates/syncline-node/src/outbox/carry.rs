@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use syncline_core::outbox::{Answer, Delivery, Exchange, Item, Verdict};
-use syncline_store::outbox::{ClaimId, Entry, Receipt};
+use syncline_store::outbox::{ClaimId, Entry, Receipt, ReceiptUpdate};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -126,12 +126,21 @@ async fn send(shared: &Arc<Shared>, entry: &Entry, order: &Order) -> Result<Is, 
     }
     let receipt = Receipt {
         entry: entry.id,
-        recording_id: order.recording.as_str().to_owned(),
+        file_id: order.recording.as_str().to_owned(),
         file_url: receipt.file_url,
         bytes: sent.length,
         sha256: sent.sha256,
     };
-    shared.persist("receipt", || shared.outbox.store_receipt(&receipt)).await.map_err(Stopped::Store)?;
+    let update = ReceiptUpdate {
+        table: "recordings".to_owned(),
+        id_column: "id".to_owned(),
+        set: vec![
+            ("upload_status".to_owned(), "uploaded".into()),
+            ("s3_url".to_owned(), receipt.file_url.as_str().into()),
+        ],
+    };
+    let stored = || shared.outbox.store_receipt(&receipt, Some(&update));
+    shared.persist("receipt", stored).await.map_err(Stopped::Store)?;
     Ok(before)
 }
 

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use syncline_books::Isbn13;
 use syncline_books::book::{self, Book, Source};
 use syncline_books::ndl::{Cap, End, PageKey, Paging, Search, Step};
+use syncline_bookshelf::shelf_store::Found;
 use syncline_core::queue::{Answer, Kind, Place, presets};
 use syncline_store::queue::RESULT_MAX_BYTES;
-use syncline_store::shelf::Found;
 
 use super::Inner;
 use super::calls::{PageResult, isbn, json, no_isbn};

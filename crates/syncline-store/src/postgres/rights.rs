@@ -15,11 +15,15 @@ const FORMER_SCHEMA: &str = "SELECT n.nspname::text FROM pg_class AS c JOIN pg_n
      WHERE c.oid = to_regclass('syncline_migrations') AND NOT EXISTS (SELECT FROM pg_attribute AS a \
      WHERE a.attrelid = c.oid AND a.attname = 'part' AND NOT a.attisdropped)";
 const READ_FORMER: &str = "SELECT 'before parts', version, '' FROM syncline_migrations ORDER BY version";
-/// tables, sequences. Those that are not there, or that this role may not use.
+/// Tables that are not there, or that this role may not use.
 const LACKING: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, current_user::text \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT (has_table_privilege(to_regclass(wanted.name), 'SELECT') AND has_table_privilege(to_regclass(wanted.name), 'INSERT') \
      AND has_table_privilege(to_regclass(wanted.name), 'UPDATE') AND has_table_privilege(to_regclass(wanted.name), 'DELETE'))";
+/// Whether changes of our own are inserted. Whether this role may do with `sync_outbox` what a worker does.
+const MAY_SEND: &str = "SELECT has_table_privilege(to_regclass('sync_outbox'), 'SELECT') \
+     AND has_table_privilege(to_regclass('sync_outbox'), 'UPDATE') AND has_table_privilege(to_regclass('sync_outbox'), 'DELETE') \
+     AND (NOT $1 OR has_table_privilege(to_regclass('sync_outbox'), 'INSERT')), current_user::text";
 const LACKING_SEQUENCES: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, current_user::text \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT has_sequence_privilege(to_regclass(wanted.name), 'USAGE')";
@@ -88,11 +92,15 @@ pub(super) async fn check(engine: &Engine, opening: &Opening) -> Result<(), Erro
         let ours = opening.parts.iter().flat_map(|part| part.made()).filter(move |(made, _)| *made == kind);
         ours.map(|(_, name)| engine.schema().apply(&format!("syncline.{name}"))).collect::<Vec<_>>()
     };
-    let (mut tables, sequences) = (made(Kind::Table), made(Kind::Sequence));
-    if opening.has(&parts::OUTBOX) {
-        tables.push("sync_outbox".to_owned());
-    }
+    let (tables, sequences) = (made(Kind::Table), made(Kind::Sequence));
     let mut session = engine.transaction().await?;
+    let mut lacking: Vec<String> = Vec::new();
+    if opening.has(&parts::OUTBOX) {
+        let inserts = opening.has(&parts::INBOX);
+        let (may, user): (bool, String) = session.only(engine.query(MAY_SEND).bind(inserts)).await?;
+        let rights = if inserts { "SELECT, INSERT, UPDATE, DELETE" } else { "SELECT, UPDATE, DELETE" };
+        lacking.extend((!may).then(|| grant(rights, "sync_outbox", &user)));
+    }
     let tables: Vec<(String, bool, String)> = session.all(engine.query(LACKING).bind(tables)).await?;
     let sequences: Vec<(String, bool, String)> =
         session.all(engine.query(LACKING_SEQUENCES).bind(sequences)).await?;
@@ -103,7 +111,7 @@ pub(super) async fn check(engine: &Engine, opening: &Opening) -> Result<(), Erro
     }
     let tables = tables.iter().map(|(name, _, user)| grant("SELECT, INSERT, UPDATE, DELETE", name, user));
     let sequences = sequences.iter().map(|(name, _, user)| grant("USAGE", &format!("SEQUENCE {name}"), user));
-    let lacking: Vec<String> = tables.chain(sequences).collect();
+    lacking.extend(tables.chain(sequences));
     match lacking.is_empty() {
         true => Ok(()),
         false => {

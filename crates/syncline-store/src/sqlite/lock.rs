@@ -25,12 +25,12 @@ use sqlx::sqlite::SqliteConnection;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 
 use self::ledger::Ledger;
-use super::writer::Turn;
+use super::writer::WriteLock;
 use super::{Engine, statement};
 use crate::clock::SteadyClock;
 use crate::lock::{
-    self, Acquired, CLOCK_TOKEN_MAX, Ears, FORGET_AFTER, Holding, Locks, Request, Row, Watch, holding,
-    token_of,
+    self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
+    Row, holding, token_of,
 };
 use crate::{Error, names};
 
@@ -84,7 +84,7 @@ const FORGET: &str =
 #[derive(Debug)]
 pub(crate) struct Shared {
     ledger: Ledger,
-    ears: Arc<Ears>,
+    waiters: Arc<ReleaseWaiters>,
     /// The last promises this process has made.
     reserve: Mutex<Reserve>,
     quiet_until_ms: i64,
@@ -112,12 +112,12 @@ impl Shared {
         store: Arc<str>,
         file: &Path,
         in_memory: bool,
-        turn: Turn,
+        write_lock: WriteLock,
         quiet_until_ms: i64,
     ) -> Result<Self, Error> {
         Ok(Self {
-            ledger: Ledger::open(store, file, in_memory, turn).await?,
-            ears: Arc::default(),
+            ledger: Ledger::open(store, file, in_memory, write_lock).await?,
+            waiters: Arc::default(),
             // Nothing is known to be promised before the first promise is made.
             reserve: Mutex::new(Reserve { token_ceiling: 0, lease_horizon_ms: 0 }),
             quiet_until_ms,
@@ -128,7 +128,7 @@ impl Shared {
     /// Commits what is queued.
     pub(super) async fn close(&self) {
         self.ledger.close().await;
-        self.ears.tell_all();
+        self.waiters.tell_all();
     }
 
     fn reserve(&self) -> Reserve {
@@ -256,7 +256,7 @@ impl Locks for SqliteLocks {
         });
         let released = released.await?;
         if released.is_ok() {
-            self.shared().ears.tell(name.as_str());
+            self.shared().waiters.tell(name.as_str());
         }
         Ok(released)
     }
@@ -270,7 +270,7 @@ impl Locks for SqliteLocks {
             Ok(held)
         });
         let ended = ended.await?;
-        self.shared().ears.tell(name.as_str());
+        self.shared().waiters.tell(name.as_str());
         Ok(ended)
     }
 
@@ -290,8 +290,8 @@ impl Locks for SqliteLocks {
         Ok(rows.into_iter().map(holding).collect())
     }
 
-    fn watch(&self, name: &Name) -> Watch {
-        self.shared().ears.watch(name, self.shared().look_every)
+    fn watch(&self, name: &Name) -> ReleaseWatch {
+        self.shared().waiters.watch(name, self.shared().look_every)
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -322,7 +322,7 @@ impl SqliteLocks {
         self.engine.locks.as_deref().expect("a store for an outbox alone hands out no locks")
     }
 
-    /// One attempt, decided when its turn has come.
+    /// One attempt, decided inside the transaction.
     async fn attempt(&self, request: Request<'_>) -> Result<Attempt, Error> {
         let (name, lease) = (request.name.as_str().to_owned(), request.lease.text());
         let (holder, ttl_ms) = (request.holder.to_owned(), ttl_ms(request.ttl));
