@@ -335,7 +335,7 @@ pub(super) async fn grant(
 async fn listen(store: Arc<str>, pool: PgPool, channel: String, air: Arc<Air>) {
     while !pool.is_closed() {
         if let Err(error) = hear(&pool, &channel, &air).await {
-            tracing::debug!(%store, %error, "releases of other nodes are not heard");
+            tracing::debug!(%store, %error, "the listening connection for lock releases failed; it is opened again");
         }
         air.hears.store(false, Ordering::Release);
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;

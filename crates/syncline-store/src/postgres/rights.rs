@@ -16,15 +16,15 @@ const FORMER_SCHEMA: &str = "SELECT n.nspname::text FROM pg_class AS c JOIN pg_n
      WHERE a.attrelid = c.oid AND a.attname = 'part' AND NOT a.attisdropped)";
 const READ_FORMER: &str = "SELECT 'before parts', version, '' FROM syncline_migrations ORDER BY version";
 /// Tables that are not there, or that this role may not use.
-const LACKING: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, current_user::text \
+const LACKING: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, quote_ident(current_user) \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT (has_table_privilege(to_regclass(wanted.name), 'SELECT') AND has_table_privilege(to_regclass(wanted.name), 'INSERT') \
      AND has_table_privilege(to_regclass(wanted.name), 'UPDATE') AND has_table_privilege(to_regclass(wanted.name), 'DELETE'))";
 /// Whether changes of our own are inserted. Whether this role may do with `sync_outbox` what a worker does.
 const MAY_SEND: &str = "SELECT has_table_privilege(to_regclass('sync_outbox'), 'SELECT') \
      AND has_table_privilege(to_regclass('sync_outbox'), 'UPDATE') AND has_table_privilege(to_regclass('sync_outbox'), 'DELETE') \
-     AND (NOT $1 OR has_table_privilege(to_regclass('sync_outbox'), 'INSERT')), current_user::text";
-const LACKING_SEQUENCES: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, current_user::text \
+     AND (NOT $1 OR has_table_privilege(to_regclass('sync_outbox'), 'INSERT')), quote_ident(current_user)";
+const LACKING_SEQUENCES: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, quote_ident(current_user) \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT has_sequence_privilege(to_regclass(wanted.name), 'USAGE')";
 
@@ -61,7 +61,7 @@ pub(super) async fn find(engine: &Engine) -> Result<Found, Error> {
     let schema = engine.query(SCHEMA).bind(engine.schema().as_str().to_owned());
     let usable: Option<(bool,)> = session.first(schema).await?;
     if usable == Some((false,)) {
-        let user: String = session.value(engine.query("SELECT current_user::text")).await?;
+        let user: String = session.value(engine.query("SELECT quote_ident(current_user)")).await?;
         let quoted = engine.schema().quoted();
         return Err(denied(format!(
             "the role may not use our schema: GRANT USAGE ON SCHEMA {quoted} TO {user}"
@@ -73,7 +73,7 @@ pub(super) async fn find(engine: &Engine) -> Result<Found, Error> {
     {
         let readable = "SELECT has_table_privilege(to_regclass('syncline.migrations'), 'SELECT')";
         if !session.value::<bool>(engine.query(readable)).await? {
-            let user: String = session.value(engine.query("SELECT current_user::text")).await?;
+            let user: String = session.value(engine.query("SELECT quote_ident(current_user)")).await?;
             return Err(denied(grant("SELECT", &engine.schema().apply("syncline.migrations"), &user)));
         }
         applied = session.all(engine.query(READ_APPLIED)).await?;

@@ -334,7 +334,7 @@ impl PostgresStates {
 async fn listen(pool: PgPool, channel: String, shared: Weak<Shared>) {
     while !pool.is_closed() && shared.strong_count() > 0 {
         if let Err(error) = hear(&pool, &channel, &shared).await {
-            tracing::debug!(%error, "news of other nodes is not heard");
+            tracing::debug!(%error, "the listening connection for state changes failed; it is opened again");
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }

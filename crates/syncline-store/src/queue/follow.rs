@@ -44,7 +44,7 @@ async fn look<D: Tables>(tables: &D, registry: &QueueRegistry) {
                 }
             }
             Err(Error::Closed { .. }) => return registry.stop_following(),
-            Err(error) => tracing::debug!(%error, "cannot look at the queues"),
+            Err(error) => tracing::debug!(%error, "the versions of the queues could not be read"),
         }
         tokio::time::sleep(if registry.hears() { LOOK_EVERY_WHILE_HEARING } else { LOOK_EVERY }).await;
     }

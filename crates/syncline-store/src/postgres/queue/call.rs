@@ -47,7 +47,7 @@ impl Caller {
             tokio::spawn(async move {
                 while let Some(queues) = caller.take() {
                     if let Err(error) = caller.call(&engine, queues).await {
-                        tracing::debug!(%error, "a change of a queue was not announced");
+                        tracing::debug!(%error, "a change of a queue could not be announced to other nodes");
                     }
                 }
             });
