@@ -108,14 +108,29 @@ fn hs_02_the_frame_names_no_part() {
 
 /// Words of applications, and where in the platform they still stand: each with the reason. The list only gets shorter.
 const APPLICATION_WORDS: [&str; 11] = [
-    "isbn", "bookshelf", "shelf", "recording", "call_log", "ivr", "gallery", "picture", "theme_token", "rakuten",
+    "isbn",
+    "bookshelf",
+    "shelf",
+    "recording",
+    "call_log",
+    "ivr",
+    "gallery",
+    "picture",
+    "theme_token",
+    "rakuten",
     "fetchndl",
 ];
 const STILL_THERE: [(&str, &str); 7] = [
-    ("crates/syncline-store/", "the bookshelf's tables and the received recordings are about to move to their apps"),
+    (
+        "crates/syncline-store/",
+        "the bookshelf's tables and the received recordings are about to move to their apps",
+    ),
     ("crates/syncline-browser/", "the cache of covers is part of the npm package"),
     ("crates/syncline-cli/", "the commands `scan` and `demo`, and the list of apps"),
-    ("crates/syncline-core/src/state/settings.rs", "the settings of one extension, until they follow a schema"),
+    (
+        "crates/syncline-core/src/state/settings.rs",
+        "the settings of one extension, until they follow a schema",
+    ),
     ("crates/syncline-node/src/outbox/", "columns of the store that are about to be renamed"),
     ("crates/syncline-node/src/http/pages.rs", "pages may show pictures from elsewhere"),
     ("crates/syncline-node/src/part/page.rs", "pages may show pictures from elsewhere"),
@@ -141,7 +156,12 @@ fn hs_01_the_platform_does_not_know_the_applications() {
 #[test]
 fn schemas_of_the_api_have_names_of_their_own() {
     let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for source in tracked(&["crates/syncline-node/src/**/*.rs", "crates/syncline-node/src/*.rs", "apps/*/src/*.rs", "apps/*/src/**/*.rs"]) {
+    for source in tracked(&[
+        "crates/syncline-node/src/**/*.rs",
+        "crates/syncline-node/src/*.rs",
+        "apps/*/src/*.rs",
+        "apps/*/src/**/*.rs",
+    ]) {
         let text = read(&source);
         let mut lines = text.lines();
         while let Some(line) = lines.next() {

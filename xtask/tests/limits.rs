@@ -26,7 +26,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_limit_names_a_test_that_exists() {
     let mut tests = HashSet::new();
-    for source in sources(&root().join("crates")) {
+    for source in ["crates", "apps"].iter().flat_map(|folder| sources(&root().join(folder))) {
         for line in fs::read_to_string(source).unwrap().lines() {
             let name = line.split_once("fn ").and_then(|(_, rest)| rest.split('(').next());
             tests.extend(name.map(str::to_owned));

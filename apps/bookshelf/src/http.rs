@@ -1,10 +1,10 @@
 //! `/api/shelf`: scanning, books, and saved searches.
 
+use crate::shelf_store::{ADD_MAX, LIST_MAX};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use syncline_books::Isbn13;
 use syncline_books::ndl::Search;
-use syncline_store::shelf::{ADD_MAX, LIST_MAX};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 

@@ -19,6 +19,7 @@ mod image;
 mod part;
 pub mod presets;
 mod searches;
+pub mod shelf_store;
 mod steps;
 mod view;
 
@@ -31,7 +32,6 @@ use syncline_books::cover::Compressed;
 use syncline_books::ndl::{PageKey, Search};
 use syncline_books::{CoverUrl, Isbn13};
 use syncline_core::queue::{Kind, Place, Settings};
-use syncline_store::shelf::{self as store, Cover};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -43,6 +43,7 @@ use calls::json;
 pub use config::ShelfSettings;
 pub use part::BookshelfPart;
 pub(crate) use searches::Refused;
+use shelf_store::{self as store, Cover};
 pub use view::{BookView, BooksPage, FindsPage, RefusedScan, Scan, Scanned, SearchView};
 
 /// Results kept of the queues whose results are pages of books, and of the others.
@@ -61,7 +62,7 @@ pub struct Shelf(Arc<Inner>);
 
 /// What the queues' works share.
 pub(crate) struct Inner {
-    store: Arc<dyn store::Shelf>,
+    store: store::ShelfStore,
     queues: Queues,
     apis: Apis,
     events: Bus,
@@ -77,7 +78,7 @@ impl Shelf {
     /// A shelf on `queues`, which must have been made from [`specs`].
     pub(crate) fn new(
         config: &ShelfSettings,
-        store: Arc<dyn store::Shelf>,
+        store: store::ShelfStore,
         queues: Queues,
         events: Bus,
     ) -> Shelf {

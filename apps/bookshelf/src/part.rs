@@ -3,8 +3,9 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use syncline_store::{Migrations, parts};
+use syncline_store::Migrations;
 
+use super::shelf_store::{MIGRATIONS, ShelfStore};
 use super::{Shelf, ShelfSettings, config, http, presets};
 use syncline_node::config::Settings;
 use syncline_node::http::ConsoleFiles;
@@ -47,7 +48,7 @@ impl Part for BookshelfPart {
     }
 
     fn migrations(&self) -> Vec<&'static Migrations> {
-        vec![&parts::SHELF]
+        vec![&MIGRATIONS]
     }
 
     fn routes(&self) -> Routes {
@@ -56,7 +57,7 @@ impl Part for BookshelfPart {
 
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         let queues = setup.need::<Queues>()?;
-        let shelf = Shelf::new(&self.settings, setup.store.shelf(), queues, setup.events.clone());
+        let shelf = Shelf::new(&self.settings, ShelfStore::new(setup.store), queues, setup.events.clone());
         shelf.declare(&self.settings);
         let started = shelf.clone();
         setup.on_start(move |halt, tracker| started.start(halt, tracker));

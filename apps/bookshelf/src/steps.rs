@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::presets;
+use super::shelf_store::Found;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use syncline_books::Isbn13;
@@ -15,7 +16,6 @@ use syncline_books::book::{self, Book, Source};
 use syncline_books::ndl::{Cap, End, PageKey, Paging, Search, Step};
 use syncline_core::queue::{Answer, Kind, Place};
 use syncline_store::queue::RESULT_MAX_BYTES;
-use syncline_store::shelf::Found;
 
 use super::Inner;
 use super::calls::{PageResult, isbn, json, no_isbn};

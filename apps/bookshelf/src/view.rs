@@ -1,11 +1,11 @@
 //! The bookshelf as others see it: in answers and in events.
 
+use crate::shelf_store::{Cover, Find, Search, Shelved};
 use serde::Serialize;
 use syncline_books::Isbn13;
 use syncline_books::book::Book;
 use syncline_books::cover::Compressed;
 use syncline_books::isbn::Invalid;
-use syncline_store::shelf::{Cover, Find, Search, Shelved};
 use utoipa::ToSchema;
 
 /// Characters of a refused input that are repeated.

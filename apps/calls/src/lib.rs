@@ -3,8 +3,10 @@
 //! - [`CallsPart`]: what a node gets of it
 //! - [`recording`]: recordings as a node receives, keeps and plays them
 //! - [`file_kind`]: recordings as `serversync` sends them
+//! - [`call_box`]: a box that takes calls, the sending side of an outbox
 //! - [`invent`]: calls that nobody made, to try and to test
 
+pub mod call_box;
 pub mod file_kind;
 pub mod invent;
 pub mod recording;

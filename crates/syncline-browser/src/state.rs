@@ -49,9 +49,8 @@ impl StateReplica {
         let migrate = hooks.clone().map(|hooks| -> Migrate {
             Rc::new(move |version, id, value| Value::read(&hooks.migrate(version, id, value.text())?).ok())
         });
-        let check_settings = hooks.map(|hooks| -> CheckSettings {
-            Rc::new(move |settings| hooks.takes_settings(settings.text()))
-        });
+        let check_settings = hooks
+            .map(|hooks| -> CheckSettings { Rc::new(move |settings| hooks.takes_settings(settings.text())) });
         let schema_version = schema_version.max(1);
         let config = Config { maker, schema_version, migrate, check_settings, bridged };
         Self { replica: state::Replica::new(config) }

@@ -5,6 +5,7 @@ mod doctor;
 mod jobs;
 mod kv;
 mod lock;
+mod migrate;
 mod outbox;
 mod queue;
 mod scan;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Lock(lock::Lock),
     /// Show and mend what waits to be sent.
     Outbox(outbox::Outbox),
+    /// Make the tables of systems in a database, or print the SQL that does.
+    Migrate(migrate::Migrate),
     /// Show and remove spaces of shared state.
     State(state::State),
     /// Read and change keys.
@@ -51,6 +54,7 @@ impl Command {
             Command::Queue(queue) => queue.run().await,
             Command::Lock(lock) => lock.run().await,
             Command::Outbox(outbox) => outbox.run().await,
+            Command::Migrate(migrate) => migrate.run().await,
             Command::State(state) => state.run().await,
             Command::Kv(kv) => kv.run().await,
             Command::Demo(demo) => demo.run().await,

@@ -9,9 +9,10 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use syncline_calls::file_kind as recordings;
 use syncline_node::outbox::{
-    InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Until, Worker,
+    InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Tables, Until, Worker,
 };
 use syncline_node::{StartError, log};
+use syncline_store::DEFAULT_SCHEMA;
 
 use crate::output::{self, Shown, WrongUse};
 use crate::progress;
@@ -29,6 +30,7 @@ Examples:
   serversync --drain            send all there is, with a bar, then end
   serversync --check            print the settings and look at the database, start nothing
   serversync --config files.toml  send files of your own, too
+  serversync --no-migrate       the tables are there: `syncline migrate --print --system outbox`
 
 Environment:
   DATABASE_URL                  the application's database (required)
@@ -44,6 +46,7 @@ Environment:
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here
   SYNC_CONFIG                   a file with [[files]]: kinds of files to send
   RECORDINGS_DIR                storage/recordings: a folder for each call
+  SYNCLINE_SCHEMA    syncline   our schema in a PostgreSQL database
   SYNCLINE_LOG_LEVEL, SYNCLINE_LOG_FORMAT
 
 Ctrl-C or SIGTERM stops it: what is under way is finished or given back.
@@ -66,6 +69,12 @@ struct Cli {
     /// Check the settings and the database, print what they come to (without secrets), and stop.
     #[arg(long, conflicts_with_all = ["once", "drain"])]
     check: bool,
+    /// Change no tables: they were made by `syncline migrate`, or by an administrator from what it prints.
+    #[arg(long)]
+    no_migrate: bool,
+    /// Our schema in the application's PostgreSQL database.
+    #[arg(long, env = "SYNCLINE_SCHEMA", default_value = DEFAULT_SCHEMA, value_name = "NAME")]
+    schema: String,
 }
 
 /// Does what the command line and the environment say.
@@ -76,9 +85,10 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> anyhow::Result<()> {
     let mut settings = load(&cli)?;
+    let tables = Tables { schema: cli.schema.clone(), migrate: !cli.no_migrate };
     if cli.check {
         output::line(settings.to_string().trim_end())?;
-        return Worker::check(&settings).await.map_err(|error| match error {
+        return Worker::check(&settings, &tables).await.map_err(|error| match error {
             // It may be right, and only not be there now.
             OpenError::Start(StartError::Store { cause }) if cause.retryable() => {
                 StartError::Store { cause }.into()
@@ -94,7 +104,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     log::start(&settings.log, settings.secrets()).context("cannot start the log")?;
     // Listened for from the beginning: a signal during the start must not be lost.
     let stop = stop_signal()?;
-    let worker = Worker::open(&settings).await.map_err(|error| match error {
+    let worker = Worker::open(&settings, &tables).await.map_err(|error| match error {
         OpenError::Start(error) => anyhow::Error::from(error),
         mistaken => WrongUse(mistaken.to_string()).into(),
     })?;

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 use syncline_store::Store;
-use syncline_store::inbox::{Arrival, Entity, Inbox, Place, Put, unknown_type};
+use syncline_store::inbox::{Arrival, Entity, Inbox, ListCursor, Put, unknown_type};
 use syncline_store::outbox::Outbox;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -174,7 +174,7 @@ impl Entities {
     pub(crate) async fn entities(
         &self,
         name: &str,
-        after: Option<Place>,
+        after: Option<ListCursor>,
         limit: usize,
     ) -> Result<Vec<Entity>, Error> {
         let kind = self.kind(name)?;

@@ -122,6 +122,15 @@ pub enum OpenError {
     Start(#[from] StartError),
 }
 
+/// Where our tables are in the application's database, and whether a start may make them.
+#[derive(Debug, Clone)]
+pub struct Tables {
+    /// Our schema on PostgreSQL.
+    pub schema: String,
+    /// Whether a start makes the tables and brings them up to date.
+    pub migrate: bool,
+}
+
 /// A worker: opened, not yet at work.
 pub struct Worker {
     shared: Arc<Shared>,
@@ -133,19 +142,22 @@ pub struct Worker {
 
 impl Worker {
     /// Finds out whether [`Worker::open`] would succeed, as far as that can be seen without changing or sending anything.
-    pub async fn check(settings: &Settings) -> Result<(), OpenError> {
+    pub async fn check(settings: &Settings, tables: &Tables) -> Result<(), OpenError> {
         check_kinds(&settings.files)?;
         let listener = settings.metrics_listen.map(status::listen).transpose()?;
         drop(listener);
-        Ok(OutboxStore::check(settings.database_url.expose()).await.map_err(StartError::from)?)
+        let url = settings.database_url.expose();
+        let checked = OutboxStore::check_in(url, &tables.schema, tables.migrate).await;
+        Ok(checked.map_err(StartError::from)?)
     }
 
     /// Opens the database, and the place for metrics if there is one.
-    pub async fn open(settings: &Settings) -> Result<Worker, OpenError> {
+    pub async fn open(settings: &Settings, tables: &Tables) -> Result<Worker, OpenError> {
         check_kinds(&settings.files)?;
         let status = settings.metrics_listen.map(status::listen).transpose()?;
         let url = settings.database_url.expose();
-        let store = OutboxStore::open(url).await.map_err(StartError::from)?;
+        let store = OutboxStore::open_in(url, &tables.schema, tables.migrate).await;
+        let store = store.map_err(StartError::from)?;
         let outbox = store.outbox();
         let sender_id = outbox.sender().await.map_err(StartError::from)?;
         let registry = Registry::new();

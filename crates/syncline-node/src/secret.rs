@@ -85,16 +85,8 @@ pub(crate) fn url_secrets(url: &str) -> Vec<String> {
 /// it. Whatever the configuration reads as a [`Secret`] must be among these.
 pub(crate) fn is_secret_variable(name: &str) -> bool {
     const BEGINNINGS: [&str; 3] = ["AWS_", "PG", "DATABASE_URL"];
-    const PARTS: [&str; 8] = [
-        "TOKEN",
-        "SECRET",
-        "PASSW",
-        "PASSPHRASE",
-        "CREDENTIAL",
-        "API_KEY",
-        "PRIVATE_KEY",
-        "APPLICATION_ID",
-    ];
+    const PARTS: [&str; 8] =
+        ["TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "API_KEY", "PRIVATE_KEY", "APPLICATION_ID"];
     let name = name.to_ascii_uppercase();
     BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
         || PARTS.iter().any(|part| name.contains(part))

@@ -13,7 +13,7 @@ use metrics::Counter;
 use serde::Serialize;
 use syncline_core::state::Space;
 use syncline_store::Error;
-use syncline_store::state::{Asked, Batch, Listed, Moved, Page, Pushed, States as Port};
+use syncline_store::state::{Asked, Batch, Listed, Page, Pushed, SpaceChanged, States as Port};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
@@ -107,7 +107,7 @@ impl States {
                 heard = news.recv() => heard,
             };
             match heard {
-                Ok(Moved { space, number }) => {
+                Ok(SpaceChanged { space, number }) => {
                     self.events.publish_in(EVENT, &space, &News { space: &space, number });
                 }
                 Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "news of shared state was not told"),

@@ -72,12 +72,12 @@ pub struct Entity {
     pub sender: Option<SenderId>,
     /// When that arrived here.
     pub received_at: Moment,
-    /// Its place in listings.
-    pub place: i64,
+    /// Where it is in listings, which go from the last changed to the first.
+    pub place: ListCursor,
 }
 
 /// Where a listing goes on.
-pub type Place = i64;
+pub type ListCursor = i64;
 
 /// A recording that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ pub trait Inbox: Send + Sync {
     async fn entities(
         &self,
         entity_type: &EntityType,
-        after: Option<Place>,
+        after: Option<ListCursor>,
         limit: usize,
     ) -> Result<Vec<Entity>, Error>;
 

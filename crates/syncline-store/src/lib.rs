@@ -9,9 +9,8 @@
 //! - [`lock`]: leases with a fencing token ([`Store::locks`])
 //! - [`inbox`]: entities and recordings that came from elsewhere ([`Store::inbox`])
 //! - [`outbox`]: changes on their way to another system ([`Store::outbox`])
-//! - [`calls`]: the application's side of an outbox, small, to try and to test it
-//! - [`shelf`]: scanned books, their covers, and saved searches ([`Store::shelf`])
 //! - [`state`]: what devices agree on, by space ([`Store::states`])
+//! - [`database`]: transactions for parts that have tables of their own ([`Store::database`])
 //!
 //! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
 //!
@@ -25,7 +24,7 @@
 //! Invariant: an acknowledged write survives `kill -9`. Invariant: expiry is decided by the store's clock, never
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
 
-pub mod calls;
+pub mod database;
 pub mod inbox;
 pub mod kv;
 pub mod lock;
@@ -33,7 +32,6 @@ pub mod outbox;
 pub mod parts;
 pub mod queue;
 pub mod schedule;
-pub mod shelf;
 pub mod state;
 
 mod clock;
@@ -49,6 +47,7 @@ use std::sync::Arc;
 
 use syncline_core::outbox::EntityType;
 
+use self::database::Database;
 pub use self::error::{Error, REASON_MAX_BYTES};
 use self::inbox::Inbox;
 use self::kv::Kv;
@@ -60,7 +59,6 @@ use self::outbox::Outbox;
 use self::queue::Queues;
 use self::queue::port::Port;
 use self::schedule::Schedule;
-use self::shelf::Shelf;
 use self::state::States;
 
 /// The outbox in an application's own database, and nothing else of a store: no other table is made there.
@@ -217,12 +215,14 @@ impl Store {
     #[must_use]
     pub fn queues(&self) -> Arc<dyn Queues> {
         match &self.engine {
-            Engine::Sqlite(engine) => {
-                Arc::new(Port::new(sqlite::SqliteQueues::new(engine.clone()), engine.desk().clone()))
-            }
-            Engine::Postgres(engine) => {
-                Arc::new(Port::new(postgres::PostgresQueues::new(engine.clone()), engine.desk().clone()))
-            }
+            Engine::Sqlite(engine) => Arc::new(Port::new(
+                sqlite::SqliteQueues::new(engine.clone()),
+                engine.queue_registry().clone(),
+            )),
+            Engine::Postgres(engine) => Arc::new(Port::new(
+                postgres::PostgresQueues::new(engine.clone()),
+                engine.queue_registry().clone(),
+            )),
         }
     }
 
@@ -261,12 +261,12 @@ impl Store {
         })
     }
 
-    /// Scanned books, their covers, and saved searches.
+    /// Transactions of one's own, for tables of one's own.
     #[must_use]
-    pub fn shelf(&self) -> Arc<dyn Shelf> {
+    pub fn database(&self) -> Database {
         match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteShelf::new(engine.clone())),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresShelf::new(engine.clone())),
+            Engine::Sqlite(engine) => Database::sqlite(engine.clone()),
+            Engine::Postgres(engine) => Database::postgres(engine.clone()),
         }
     }
 

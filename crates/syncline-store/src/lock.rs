@@ -12,15 +12,15 @@
 //! What a crash of which kind can take is each engine's to say. Waiting in order, and what a holder may believe, are
 //! the node's and core's.
 
-mod ears;
+mod waiters;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use syncline_core::lock::{LeaseId, NAME_MAX_BYTES, Name, Refused, Token, Ttl};
 
-pub(crate) use self::ears::Ears;
-pub use self::ears::Watch;
+pub(crate) use self::waiters::ReleaseWaiters;
+pub use self::waiters::ReleaseWatch;
 use crate::Error;
 
 /// Longest name of a holder in bytes.
@@ -105,7 +105,7 @@ pub trait Locks: Send + Sync {
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error>;
 
     /// Hears of releases of `name` from this moment on, so that one between asking and waiting is not missed.
-    fn watch(&self, name: &Name) -> Watch;
+    fn watch(&self, name: &Name) -> ReleaseWatch;
 
     /// Forgets up to `limit` names whose last lease ended more than [`FORGET_AFTER`] ago, and says how many. Their
     /// tokens are never granted again. Nothing depends on it being called; it gives the space back.

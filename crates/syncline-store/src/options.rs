@@ -64,6 +64,12 @@ impl Options {
         self
     }
 
+    /// The parts that were named.
+    #[must_use]
+    pub fn parts(&self) -> &[&'static Migrations] {
+        &self.migrations
+    }
+
     /// Opening changes nothing at all.
     pub(crate) fn looking(mut self) -> Self {
         self.looks = true;

@@ -20,10 +20,12 @@ use syncline_core::outbox::{Moment, SenderId, Verdict};
 use tokio::sync::watch;
 
 use crate::Error;
+use crate::database::Value;
 
 pub(crate) mod check;
 pub(crate) mod fit;
 pub(crate) mod row;
+pub(crate) mod update;
 pub(crate) mod wakes;
 
 /// Most entries in one claim, listing, settlement or enqueue.
@@ -70,7 +72,7 @@ pub struct Entry {
 pub enum Kind {
     /// Everything but files.
     Change,
-    /// Entries of the type `recording_file`.
+    /// Entries whose type ends in `_file`: each stands for a file. Which files these are is the worker's configuration.
     File,
 }
 
@@ -198,14 +200,25 @@ pub enum Which {
 pub struct Receipt {
     /// The entry that stands for the file.
     pub entry: i64,
-    /// The recording.
-    pub recording_id: String,
+    /// Which file.
+    pub file_id: String,
     /// Where it is now.
     pub file_url: String,
     /// Its length.
     pub bytes: u64,
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,
+}
+
+/// What a receipt changes in a table of the application's: `UPDATE table SET ... WHERE id_column = file_id`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiptUpdate {
+    /// The table, with its schema where it has one: `recordings`, `media.files`. Where there is none, nothing is changed.
+    pub table: String,
+    /// The column that is compared with [`Receipt::file_id`]; a UUID is found however it is written.
+    pub id_column: String,
+    /// The columns to set, and what to.
+    pub set: Vec<(String, Value)>,
 }
 
 /// What can be changed while workers run; `None` where nobody has set it.
@@ -280,15 +293,15 @@ pub trait Outbox: Send + Sync {
     /// Changes some of it: what is `Some`. Creates the table `system_settings` where there is none.
     async fn set_settings(&self, settings: &Settings) -> Result<(), Error>;
 
-    /// Writes down what the receiver has of a file; in the same transaction the application's row in `recordings`, where
-    /// there is such a table, becomes `upload_status = 'uploaded'` and `s3_url` the address. Durable when it returns.
-    async fn store_receipt(&self, receipt: &Receipt) -> Result<(), Error>;
+    /// Writes down what the receiver has of a file and, in the same transaction, changes the application's row for it as
+    /// `update` says. An update that fails fails the receipt too, and nothing else. Durable when it returns.
+    async fn store_receipt(&self, receipt: &Receipt, update: Option<&ReceiptUpdate>) -> Result<(), Error>;
 
     /// The receipt of an entry, if it was stored.
     async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error>;
 
-    /// A receipt of the recording, whichever entry stands for it.
-    async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error>;
+    /// A receipt of the file, whichever entry stands for it.
+    async fn receipt_of(&self, file_id: &str) -> Result<Option<Receipt>, Error>;
 }
 
 /// Inserts an entry in the caller's open transaction, so that it is committed with the caller's own rows or not at all.
@@ -309,21 +322,21 @@ pub trait Outbox: Send + Sync {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn enqueue_in<C: Carries>(connection: &mut C, entry: &NewEntry) -> Result<i64, Error> {
+pub async fn enqueue_in<C: OutboxConnection>(connection: &mut C, entry: &NewEntry) -> Result<i64, Error> {
     check::new_entries(std::slice::from_ref(entry))?;
     connection.insert(entry).await
 }
 
 /// A connection of either database.
 #[async_trait]
-pub trait Carries: private::Sealed + Send {
+pub trait OutboxConnection: private::Sealed + Send {
     /// Inserts an entry; see [`enqueue_in`], which checks it first.
     #[doc(hidden)]
     async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error>;
 }
 
 #[async_trait]
-impl Carries for SqliteConnection {
+impl OutboxConnection for SqliteConnection {
     async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error> {
         let entries = std::slice::from_ref(entry);
         let ids = crate::sqlite::outbox::insert(self, entries).await;
@@ -332,7 +345,7 @@ impl Carries for SqliteConnection {
 }
 
 #[async_trait]
-impl Carries for PgConnection {
+impl OutboxConnection for PgConnection {
     async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error> {
         let ids = crate::postgres::outbox::insert(self, std::slice::from_ref(entry)).await;
         Ok(ids.map_err(|error| Error::postgres("postgres", &error))?[0])

@@ -84,14 +84,8 @@ pub static STATE: Migrations = Migrations {
     ..Migrations::new("state", &[step!(1, "state", "state/1_state")])
 };
 
-/// The bookshelf.
-pub static SHELF: Migrations = Migrations {
-    former: Some(moved(&[4, 16], &["shelf_books", "shelf_covers", "shelf_searches", "shelf_finds"])),
-    ..Migrations::new("bookshelf", &[step!(1, "bookshelf", "shelf/1_shelf")])
-};
-
 /// All of them.
-pub static ALL: &[&Migrations] = &[&KV, &SCHEDULE, &QUEUE, &LOCK, &OUTBOX, &INBOX, &STATE, &SHELF];
+pub static ALL: &[&Migrations] = &[&KV, &SCHEDULE, &QUEUE, &LOCK, &OUTBOX, &INBOX, &STATE];
 
 /// The part of this name.
 #[must_use]

@@ -35,7 +35,6 @@ mod queue;
 mod rights;
 mod schedule;
 mod session;
-mod shelf;
 mod state;
 
 use std::str::FromStr;
@@ -51,7 +50,7 @@ use crate::Error;
 use crate::names::{Schema, Statements};
 use crate::options::Opening;
 use crate::outbox::wakes::Wakes;
-use crate::queue::desk::Desk;
+use crate::queue::registry::QueueRegistry;
 
 pub(crate) use self::inbox::PostgresInbox;
 pub(crate) use self::kv::PostgresKv;
@@ -60,8 +59,8 @@ pub(crate) use self::outbox::PostgresOutbox;
 use self::queue::Caller;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
-use self::session::{Session, Statement};
-pub(crate) use self::shelf::PostgresShelf;
+pub(crate) use self::session::Session;
+use self::session::Statement;
 pub(crate) use self::state::PostgresStates;
 
 /// Connections one node opens at most.
@@ -118,7 +117,7 @@ pub(crate) struct Engine {
     locks: Arc<lock::Shared>,
     /// What all state ports of this engine share.
     states: Arc<state::Shared>,
-    desk: Desk,
+    registry: QueueRegistry,
     caller: Caller,
     /// Who hears of new entries of the outbox.
     outbox: Arc<Wakes>,
@@ -166,7 +165,7 @@ impl Engine {
         let told = query.split('&').find_map(|parameter| parameter.strip_prefix("statement-cache-capacity="));
         let engine = Self {
             store,
-            desk: Desk::new(),
+            registry: QueueRegistry::new(),
             caller: Caller::new(),
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pooled: between,
@@ -247,8 +246,8 @@ impl Engine {
     }
 
     /// What this process knows of its queues.
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(crate) fn queue_registry(&self) -> &QueueRegistry {
+        &self.registry
     }
 
     /// Sorts PostgreSQL's errors.

@@ -23,18 +23,18 @@
 //! Left to others: making the calls, and what keys and results mean.
 
 mod check;
-pub(crate) mod desk;
 mod enqueue;
 mod follow;
 mod leave;
 mod order;
 mod pace;
+mod paced;
 pub(crate) mod port;
+pub(crate) mod registry;
 mod revive;
 pub(crate) mod row;
 pub(crate) mod sql;
 pub(crate) mod table;
-mod turn;
 
 use std::fmt;
 use std::str::FromStr;

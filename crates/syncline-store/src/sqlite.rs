@@ -18,7 +18,6 @@ pub(crate) mod outbox;
 mod prepare;
 mod queue;
 mod schedule;
-mod shelf;
 mod state;
 mod statement;
 mod writer;
@@ -32,16 +31,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::ConnectOptions;
-use sqlx::pool::PoolOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool, SqliteSynchronous};
+use sqlx::pool::{PoolConnection, PoolOptions};
+use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqlitePool, SqliteSynchronous};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SteadyClock, TimeSource};
 use crate::options::{Mode, Opening};
 use crate::outbox::wakes::Wakes;
-use crate::queue::desk::Desk;
-use crate::state::Voice;
-use crate::{Error, parts};
+use crate::queue::registry::QueueRegistry;
+use crate::state::ChangeBroadcast;
+use crate::{Error, database, parts};
 
 pub(crate) use self::inbox::SqliteInbox;
 pub(crate) use self::kv::SqliteKv;
@@ -50,9 +49,9 @@ pub(crate) use self::outbox::SqliteOutbox;
 pub(crate) use self::prepare::CREATE_CLOCK;
 pub(crate) use self::queue::SqliteQueues;
 pub(crate) use self::schedule::SqliteSchedule;
-pub(crate) use self::shelf::SqliteShelf;
 pub(crate) use self::state::SqliteStates;
-use self::writer::{Turn, Work, Writer};
+pub(crate) use self::statement::query;
+use self::writer::{Work, WriteLock, Writer};
 
 /// How long one process waits for another's transaction.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -73,11 +72,11 @@ pub(crate) struct Engine {
     clock: SteadyClock,
     /// What all lock ports of this engine share; `None` where the store was opened without locks.
     locks: Option<Arc<lock::Shared>>,
-    desk: Desk,
+    registry: QueueRegistry,
     /// Who hears of new entries of the outbox.
     outbox: Arc<Wakes>,
     /// Who hears of news in shared state.
-    voice: Voice,
+    changes: ChangeBroadcast,
     /// The file, and which one that was when it was opened; `None` in memory.
     file: Option<(Arc<Path>, Option<Identity>)>,
 }
@@ -124,18 +123,18 @@ impl Engine {
             true => Some(lock::quiet_until_ms(&mut connection).await.map_err(failed)?),
             false => None,
         };
-        let turn = Turn::default();
-        let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&turn));
+        let write_lock = WriteLock::default();
+        let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&write_lock));
         let locks = match quiet_until_ms {
             // Grants are not synced one by one, so they have a connection of their own.
             Some(quiet_until_ms) => {
-                let (store, turn) = (Arc::clone(&store), Arc::clone(&turn));
-                let shared = lock::Shared::open(store, &file, in_memory, turn, quiet_until_ms).await?;
+                let (store, write_lock) = (Arc::clone(&store), Arc::clone(&write_lock));
+                let shared = lock::Shared::open(store, &file, in_memory, write_lock, quiet_until_ms).await?;
                 Some(Arc::new(shared))
             }
             None => None,
         };
-        let unsynced = Arc::new(Unsynced { options: options.clone(), turn, writer: OnceCell::new() });
+        let unsynced = Arc::new(Unsynced { options: options.clone(), write_lock, writer: OnceCell::new() });
         let readers = (!in_memory).then(|| {
             PoolOptions::new()
                 .max_connections(READERS)
@@ -149,9 +148,9 @@ impl Engine {
             readers,
             clock,
             locks,
-            desk: Desk::new(),
+            registry: QueueRegistry::new(),
             outbox: Arc::default(),
-            voice: Voice::default(),
+            changes: ChangeBroadcast::default(),
             file: (!in_memory).then(|| (Arc::from(&*file), identity_of(&file))),
         })
     }
@@ -163,6 +162,21 @@ impl Engine {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
         self.writer.write(work).await
+    }
+
+    /// The same for work that may fail for reasons of its own; see [`Writer::write_checked`].
+    pub(crate) async fn write_checked<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> database::Work<'c, T> + Send + 'static,
+    {
+        self.writer.write_checked(work).await
+    }
+
+    /// A connection that only reads; `None` in memory, where only the writer's connection sees the data.
+    pub(crate) async fn reader(&self) -> Result<Option<PoolConnection<Sqlite>>, Error> {
+        let Some(readers) = &self.readers else { return Ok(None) };
+        readers.acquire().await.map(Some).map_err(|error| Error::sqlite(&self.store, &error))
     }
 
     /// The same for what may be lost with the machine's power: the commit is not synced.
@@ -229,13 +243,13 @@ impl Engine {
     }
 
     /// Who hears of news in shared state.
-    pub(crate) fn voice(&self) -> &Voice {
-        &self.voice
+    pub(crate) fn changes(&self) -> &ChangeBroadcast {
+        &self.changes
     }
 
     /// What this process knows of its queues.
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(crate) fn queue_registry(&self) -> &QueueRegistry {
+        &self.registry
     }
 }
 
@@ -243,7 +257,7 @@ impl Engine {
 #[derive(Debug)]
 struct Unsynced {
     options: SqliteConnectOptions,
-    turn: Turn,
+    write_lock: WriteLock,
     writer: OnceCell<Writer>,
 }
 
@@ -257,7 +271,7 @@ impl Unsynced {
             let options = self.options.clone().synchronous(SqliteSynchronous::Normal);
             let connection = options.pragma("journal_size_limit", LOG_KEPT_BYTES).connect().await;
             let connection = connection.map_err(|error| Error::sqlite(&engine.store, &error))?;
-            Ok(Writer::start(Arc::clone(&engine.store), connection, Arc::clone(&self.turn)))
+            Ok(Writer::start(Arc::clone(&engine.store), connection, Arc::clone(&self.write_lock)))
         };
         self.writer.get_or_try_init(start).await
     }

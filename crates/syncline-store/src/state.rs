@@ -117,9 +117,9 @@ pub struct Listed {
     pub number: u64,
 }
 
-/// A space has news up to this number.
+/// A space has changed: its last change has this number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub struct SpaceChanged {
     /// Which space.
     pub space: String,
     /// The number.
@@ -150,25 +150,25 @@ pub trait States: Send + Sync {
     async fn forget(&self, limit: usize) -> Result<u64, Error>;
 
     /// Hears of news from this moment on. Hearing is a courtesy: what is missed is found by asking.
-    fn listen(&self) -> broadcast::Receiver<Moved>;
+    fn listen(&self) -> broadcast::Receiver<SpaceChanged>;
 }
 
-/// Who listens in this process.
+/// Tells the listeners of this process which space has changed.
 #[derive(Debug, Clone)]
-pub(crate) struct Voice(broadcast::Sender<Moved>);
+pub(crate) struct ChangeBroadcast(broadcast::Sender<SpaceChanged>);
 
-impl Voice {
+impl ChangeBroadcast {
     pub(crate) fn tell(&self, space: &str, number: u64) {
         // An error only says that nobody listens.
-        drop(self.0.send(Moved { space: space.to_owned(), number }));
+        drop(self.0.send(SpaceChanged { space: space.to_owned(), number }));
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Moved> {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<SpaceChanged> {
         self.0.subscribe()
     }
 }
 
-impl Default for Voice {
+impl Default for ChangeBroadcast {
     fn default() -> Self {
         Self(broadcast::Sender::new(HEARD_MAX))
     }

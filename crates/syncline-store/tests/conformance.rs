@@ -20,7 +20,6 @@ mod conformance {
     pub(crate) mod queue_model;
     pub(crate) mod schedule;
     pub(crate) mod schedule_records;
-    pub(crate) mod shelf;
     pub(crate) mod state;
     pub(crate) mod store;
 }
@@ -179,15 +178,6 @@ conformance! {
         runs_of_dead_nodes_are_abandoned_and_those_of_live_ones_are_not,
         a_run_given_up_too_early_can_still_end,
         old_history_is_trimmed_in_steps_and_totals_stay,
-    }
-    shelf {
-        bk_01_a_scanned_book_is_there_once_whoever_scans_it,
-        bk_07_books_are_listed_newest_first_and_survive_a_restart,
-        bk_01_what_is_found_of_a_removed_book_does_not_bring_it_back,
-        bk_05_a_cover_is_unknown_then_there_or_none_and_outlives_its_book,
-        bk_02_the_finds_of_a_search_are_replaced_all_at_once,
-        bk_02_a_search_is_saved_once_and_can_be_changed,
-        bk_04_what_breaks_a_bound_of_the_shelf_is_refused,
     }
     state {
         st_23_what_one_device_sends_another_gets_and_the_same_again_is_no_news,

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
 use syncline_core::kv::Key;
-use syncline_core::lock::Name;
+use syncline_core::lock::{LeaseId, Name, Ttl};
 use syncline_core::outbox::Verdict;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_sim::postgres::{self, Cluster};
-use syncline_store::outbox::{Kind, Receipt};
+use syncline_store::lock::{Acquired, Request};
+use syncline_store::outbox::{Kind, Receipt, ReceiptUpdate};
 use syncline_store::schedule::{Claim, Filter, HISTORY_MAX, Intent};
-use syncline_store::{Error, OutboxStore, Store};
+use syncline_store::{Error, Options, OutboxStore, Store, parts};
 use tokio::task::block_in_place;
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -161,6 +162,16 @@ async fn ss_34_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     }
 }
 
+/// What a receipt changes in a table of recordings.
+fn uploaded(receipt: &Receipt) -> ReceiptUpdate {
+    let set = [("upload_status", "uploaded"), ("s3_url", receipt.file_url.as_str())];
+    ReceiptUpdate {
+        table: "recordings".to_owned(),
+        id_column: "id".to_owned(),
+        set: set.map(|(column, value)| (column.to_owned(), value.into())).to_vec(),
+    }
+}
+
 /// The rights that the guide names are enough, and it names no more than a few.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ss_38_a_role_with_the_guides_rights_can_send() {
@@ -183,12 +194,12 @@ async fn ss_38_a_role_with_the_guides_rights_can_send() {
     assert_eq!(outbox.settle(claimed.claim, &done).await.unwrap().len(), 10);
     let receipt = Receipt {
         entry: 11,
-        recording_id: "r".to_owned(),
+        file_id: "r".to_owned(),
         file_url: "https://f.example/x".to_owned(),
         bytes: 1,
         sha256: "ab".repeat(32),
     };
-    outbox.store_receipt(&receipt).await.unwrap();
+    outbox.store_receipt(&receipt, Some(&uploaded(&receipt))).await.unwrap();
     assert_eq!(outbox.cleanup(Duration::ZERO, 100).await.unwrap(), 10);
     outbox.stats().await.unwrap();
     store.close().await;
@@ -216,13 +227,13 @@ async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_r
     assert_eq!(outbox.claim("w", Kind::File, 10, Duration::from_secs(9)).await.unwrap().entries.len(), 1);
     let receipt = Receipt {
         entry: 5,
-        recording_id: "018C0000-0000-7000-8000-00000000ABCD".to_owned(),
+        file_id: "018C0000-0000-7000-8000-00000000ABCD".to_owned(),
         file_url: "https://f.example/x".to_owned(),
         bytes: 1,
         sha256: "ab".repeat(32),
     };
-    outbox.store_receipt(&receipt).await.unwrap();
-    assert_eq!(outbox.receipt_of(&receipt.recording_id).await.unwrap(), Some(receipt));
+    outbox.store_receipt(&receipt, Some(&uploaded(&receipt))).await.unwrap();
+    assert_eq!(outbox.receipt_of(&receipt.file_id).await.unwrap(), Some(receipt));
     let uploaded = "SELECT count(*) FROM recordings WHERE upload_status = 'uploaded'";
     assert_eq!(count(&mut application, uploaded).await, 1);
     store.close().await;
@@ -450,4 +461,31 @@ async fn a_role_that_may_not_create_can_use_what_is_there() {
     store.schedule().start(&intent).await.unwrap();
     store.close().await;
     block_in_place(|| database.execute(&revoke)).unwrap();
+}
+
+/// Channels of `LISTEN` are the database's, not a schema's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hs_04_two_schemas_of_one_database_are_strangers() {
+    let database = block_in_place(postgres::database);
+    let parts = Options::of(&[&parts::KV, &parts::LOCK]);
+    let one = Store::open_with(&database.url, &parts.clone().schema("one")).await.unwrap();
+    let two = Store::open_with(&database.url, &parts.schema("two")).await.unwrap();
+    one.kv().put(&key("k"), "one", None).await.unwrap();
+    assert_eq!(two.kv().get(&key("k")).await.unwrap(), None);
+    let mut listener = sqlx::postgres::PgListener::connect(&database.url).await.unwrap();
+    listener.listen_all(["one.lock", "two.lock"]).await.unwrap();
+    let name = Name::new("project").unwrap();
+    for (store, channel) in [(&two, "two.lock"), (&one, "one.lock")] {
+        let lease = LeaseId::from_random(rand::random());
+        let ask = |lease, waits| Request { name: &name, lease, holder: "ann", ttl: Ttl::DEFAULT, waits };
+        assert!(matches!(store.locks().acquire(ask(lease, false)).await.unwrap(), Acquired::Granted { .. }));
+        let other = LeaseId::from_random(rand::random());
+        assert!(matches!(store.locks().acquire(ask(other, true)).await.unwrap(), Acquired::Held(_)));
+        store.locks().release(&name, lease).await.unwrap().unwrap();
+        assert_eq!(listener.recv().await.unwrap().channel(), channel);
+    }
+    // One table for changes has one owner.
+    OutboxStore::open_in(&database.url, "one", true).await.unwrap().close().await;
+    let second = OutboxStore::open_in(&database.url, "two", true).await.unwrap_err();
+    assert!(matches!(&second, Error::Unfit { reason, .. } if reason.contains("schema one")), "{second}");
 }

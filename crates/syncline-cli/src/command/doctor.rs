@@ -195,7 +195,8 @@ async fn database(config: &Config) -> Check {
     }) {
         return ok("database", format!("{shown} does not exist yet and will be created"));
     }
-    match tokio::time::timeout(DATABASE_TIMEOUT, Store::check(url)).await {
+    let options = config.store_options();
+    match tokio::time::timeout(DATABASE_TIMEOUT, Store::check_with(url, &options)).await {
         Ok(Ok(true)) => ok("database", format!("{shown} answers")),
         Ok(Ok(false)) => ok(
             "database",

@@ -11,6 +11,7 @@ mod full_disk;
 mod ingest;
 mod life;
 mod lock;
+mod migrate;
 mod nodes;
 mod outbox;
 mod outbox_files;

@@ -224,12 +224,12 @@ fn ss_28_a_restart_goes_on_between_any_two_steps_of_a_recording() {
         for ((entry, recording), call) in files.iter().zip(&calls) {
             let receipt = Receipt {
                 entry: *entry,
-                recording_id: recording.clone(),
+                file_id: recording.clone(),
                 file_url: format!("http://f/{call}"),
                 bytes: local[call].len() as u64,
                 sha256: sha256(&local[call]),
             };
-            outbox.store_receipt(&receipt).await.unwrap();
+            outbox.store_receipt(&receipt, None).await.unwrap();
         }
     });
     fs::remove_file(of.recordings().join(&calls[1]).join("mixed.wav")).unwrap();

@@ -24,7 +24,7 @@ fn ss_34_commands_that_look_change_nothing_and_make_nothing() {
     {
         let looked = of.syncline(arguments);
         assert_eq!(looked.status.code(), Some(1), "{}", said(&looked));
-        assert!(said(&looked).contains("serversync --once"), "{}", said(&looked));
+        assert!(said(&looked).contains("syncline migrate"), "{}", said(&looked));
     }
     let frontend = Plain::start();
     let checked = of.send(&frontend.url(), &["--check"], &[]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use syncline_core::outbox::{Delivery, ReceiverState, Verdict};
 use syncline_store::Error;
-use syncline_store::outbox::{ClaimId, Entry, Receipt};
+use syncline_store::outbox::{ClaimId, Entry, Receipt, ReceiptUpdate};
 use tokio_util::sync::CancellationToken;
 
 use super::file::{FileIdentity, Unsendable, UploadJob, measure};
@@ -100,7 +100,7 @@ async fn send(shared: &Arc<Shared>, entry: &Entry, job: &UploadJob) -> Result<Fi
     }
     let receipt = Receipt {
         entry: entry.id,
-        recording_id: job.id.clone(),
+        file_id: job.id.clone(),
         file_url: receipt.file_url,
         bytes: receipt.length,
         sha256: receipt.sha256,
@@ -111,9 +111,13 @@ async fn send(shared: &Arc<Shared>, entry: &Entry, job: &UploadJob) -> Result<Fi
 
 /// Stores the receipt, and in the same transaction what it changes in the application's tables.
 async fn store_receipt(shared: &Shared, job: &UploadJob, receipt: &Receipt) -> Result<(), Stopped> {
-    // The store knows one change of an application's row so far, and makes it by itself.
-    let _columns = job.receipt_columns(&receipt.file_url, receipt.bytes, &receipt.sha256)?;
-    let storing = || shared.outbox.store_receipt(receipt);
+    let columns = job.receipt_columns(&receipt.file_url, receipt.bytes, &receipt.sha256)?;
+    let update = job.kind.receipt.as_ref().zip(columns).map(|(rule, columns)| ReceiptUpdate {
+        table: rule.table.clone(),
+        id_column: rule.id_column.clone(),
+        set: columns.into_iter().map(|(column, value)| (column, value.as_str().into())).collect(),
+    });
+    let storing = || shared.outbox.store_receipt(receipt, update.as_ref());
     shared.ask_until_answered("receipt", storing).await.map_err(Stopped::Store)
 }
 

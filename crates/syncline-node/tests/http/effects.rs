@@ -43,7 +43,9 @@ async fn read_everything_twice(world: &World) {
 async fn st_23_no_get_changes_anything_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("store.db").display());
-    let world = World::quiet("", Store::open(&url).await.unwrap()).await;
+    let world =
+        World::quiet("", Store::open_with(&url, &crate::world::config("").store_options()).await.unwrap())
+            .await;
     let dump = async || {
         let mut connection = SqliteConnection::connect(&url).await.unwrap();
         let tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
@@ -69,7 +71,11 @@ async fn st_23_no_get_changes_anything_on_sqlite() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn st_23_no_get_changes_anything_on_postgres() {
     let database = tokio::task::spawn_blocking(syncline_sim::postgres::database).await.unwrap();
-    let world = World::quiet("", Store::open(&database.url).await.unwrap()).await;
+    let world = World::quiet(
+        "",
+        Store::open_with(&database.url, &crate::world::config("").store_options()).await.unwrap(),
+    )
+    .await;
     let dump = async || {
         let mut connection = PgConnection::connect(&database.url).await.unwrap();
         let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema') \

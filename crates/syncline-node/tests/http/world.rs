@@ -42,7 +42,8 @@ impl World {
 
     /// The same on a database of its own.
     pub(crate) async fn on(url: &str, file: &str, app: impl FnOnce(&Arc<Context>) -> Router) -> World {
-        World::put_together(file, Store::open(url).await.unwrap(), app).await
+        World::put_together(file, Store::open_with(url, &config(file).store_options()).await.unwrap(), app)
+            .await
     }
 
     /// A node on a store of the test's own, with nothing at work but its answers.

@@ -68,11 +68,9 @@ pub(crate) fn which(which: &Which) -> Result<Option<Vec<i64>>, Error> {
 }
 
 pub(crate) fn receipt(receipt: &Receipt) -> Result<(), Error> {
-    for (field, text) in [
-        ("recording_id", &receipt.recording_id),
-        ("file_url", &receipt.file_url),
-        ("sha256", &receipt.sha256),
-    ] {
+    for (field, text) in
+        [("file_id", &receipt.file_id), ("file_url", &receipt.file_url), ("sha256", &receipt.sha256)]
+    {
         if text.len() > TEXT_MAX_BYTES || text.contains('\0') {
             return Err(Error::invalid(
                 field,
@@ -84,7 +82,7 @@ pub(crate) fn receipt(receipt: &Receipt) -> Result<(), Error> {
 }
 
 /// A verdict as a row: what it is, after how many milliseconds, and why.
-pub(crate) struct Sentence {
+pub(crate) struct SettleRow {
     pub(crate) id: i64,
     pub(crate) verdict: i16,
     pub(crate) after_ms: Option<i64>,
@@ -99,7 +97,7 @@ pub(crate) enum Fate {
     GivenBack,
 }
 
-impl Sentence {
+impl SettleRow {
     pub(crate) fn fate(&self) -> Fate {
         match self.verdict {
             DONE => Fate::Done,
@@ -109,15 +107,15 @@ impl Sentence {
     }
 }
 
-/// The numbers of [`Sentence::verdict`], as the statements know them.
+/// The numbers of [`SettleRow::verdict`], as the statements know them.
 const DONE: i16 = 0;
 const RETRY: i16 = 1;
 const DEAD: i16 = 2;
 const GIVE_BACK: i16 = 3;
 
-pub(crate) fn sentences(verdicts: &[(i64, Verdict)]) -> Result<Vec<Sentence>, Error> {
+pub(crate) fn settle_rows(verdicts: &[(i64, Verdict)]) -> Result<Vec<SettleRow>, Error> {
     count("verdicts", verdicts.len())?;
-    let sentence = |(id, verdict): &(i64, Verdict)| {
+    let row = |(id, verdict): &(i64, Verdict)| {
         let (verdict, after_ms, reason) = match verdict {
             Verdict::Done => (DONE, None, None),
             Verdict::Retry { after, reason } => {
@@ -126,16 +124,16 @@ pub(crate) fn sentences(verdicts: &[(i64, Verdict)]) -> Result<Vec<Sentence>, Er
             Verdict::Dead { reason } => (DEAD, None, Some(bounded(reason))),
             Verdict::GiveBack => (GIVE_BACK, None, None),
         };
-        Sentence { id: *id, verdict, after_ms, reason }
+        SettleRow { id: *id, verdict, after_ms, reason }
     };
-    Ok(verdicts.iter().map(sentence).collect())
+    Ok(verdicts.iter().map(row).collect())
 }
 
 /// Those after which later entries of the same entity need not wait any more.
-pub(crate) fn ended(sentences: &[Sentence], settled: &[i64]) -> Vec<i64> {
-    let ended = sentences.iter().filter(|sentence| matches!(sentence.verdict, DONE | DEAD));
+pub(crate) fn ended(settle_rows: &[SettleRow], settled: &[i64]) -> Vec<i64> {
+    let ended = settle_rows.iter().filter(|row| matches!(row.verdict, DONE | DEAD));
     let settled: std::collections::HashSet<i64> = settled.iter().copied().collect();
-    ended.map(|sentence| sentence.id).filter(|id| settled.contains(id)).collect()
+    ended.map(|row| row.id).filter(|id| settled.contains(id)).collect()
 }
 
 /// A reason as it is kept: not too long, and without what PostgreSQL cannot hold.

@@ -222,11 +222,11 @@ pub(crate) fn duration(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// entry, recording, address, bytes, digest.
+/// entry, file, address, bytes, digest.
 pub(crate) type ReceiptRow = (i64, String, String, i64, String);
 
-pub(crate) fn receipt((entry, recording_id, file_url, bytes, sha256): ReceiptRow) -> Receipt {
-    Receipt { entry, recording_id, file_url, bytes: bytes.unsigned_abs(), sha256 }
+pub(crate) fn receipt((entry, file_id, file_url, bytes, sha256): ReceiptRow) -> Receipt {
+    Receipt { entry, file_id, file_url, bytes: bytes.unsigned_abs(), sha256 }
 }
 
 /// The settings there are, as columns or as keys.

@@ -11,13 +11,13 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 
-use super::outbox::sql::{by_entity, microseconds, number};
+use super::outbox::sql::{force_index_by_entity, microseconds, number};
 use super::session::Statement;
 use super::{Engine, Session, now_ms, prepare};
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Put, Recording};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, ListCursor, Put, Recording};
 use crate::names::Schema;
 use crate::outbox::check;
 
@@ -223,7 +223,7 @@ impl Inbox for PostgresInbox {
     async fn entities(
         &self,
         entity_type: &EntityType,
-        after: Option<Place>,
+        after: Option<ListCursor>,
         limit: usize,
     ) -> Result<Vec<Entity>, Error> {
         let list = self.query(&self.table(entity_type)?.list).bind(after.unwrap_or(i64::MAX));
@@ -294,7 +294,7 @@ impl Table {
                  WHERE o.entity_type = '{kind}' AND o.entity_id::text = n.id AND {which} AND {by_entity} \
                  ORDER BY o.entity_type DESC, o.entity_id::text DESC, {number} DESC LIMIT 1)",
                 created = microseconds!("o.created_at"),
-                by_entity = by_entity!("o."),
+                by_entity = force_index_by_entity!("o."),
                 number = number!("o.")
             )
         };

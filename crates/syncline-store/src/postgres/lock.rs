@@ -21,8 +21,8 @@ use super::listen::Listener;
 use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::lock::{
-    self, Acquired, CLOCK_TOKEN_MAX, Ears, FORGET_AFTER, Holding, Locks, Request, Row, Watch, holding,
-    token_of,
+    self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
+    Row, holding, token_of,
 };
 
 /// How often somebody who waits looks, although releases are heard: a notice can still be lost on the way.
@@ -163,7 +163,7 @@ pub(super) struct Shared {
 /// Between those who wait and the listener.
 #[derive(Debug)]
 struct Air {
-    ears: Arc<Ears>,
+    waiters: Arc<ReleaseWaiters>,
     /// What our own notices begin with: who waits here has been told already.
     teller: String,
     /// Whether other nodes are heard at the moment.
@@ -173,7 +173,7 @@ struct Air {
 impl Default for Air {
     fn default() -> Self {
         let teller = format!("{:016x} ", rand::random::<u64>());
-        Self { ears: Arc::default(), teller, hears: AtomicBool::new(false) }
+        Self { waiters: Arc::default(), teller, hears: AtomicBool::new(false) }
     }
 }
 
@@ -222,7 +222,7 @@ impl Locks for PostgresLocks {
         let released: Option<(i64, Option<String>)> = session.first(release).await?;
         session.commit().await?;
         if released.is_some() {
-            self.air().ears.tell(name.as_str());
+            self.air().waiters.tell(name.as_str());
         }
         self.answer(name, lease, released.map(|(token, _)| token)).await
     }
@@ -233,7 +233,7 @@ impl Locks for PostgresLocks {
         let mut session = self.engine.statement().await?;
         let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
         session.commit().await?;
-        self.air().ears.tell(name.as_str());
+        self.air().waiters.tell(name.as_str());
         Ok(ended
             .map(|(name, holder, token, age_ms, left_ms, _)| holding((name, holder, token, age_ms, left_ms))))
     }
@@ -253,7 +253,7 @@ impl Locks for PostgresLocks {
         Ok(rows.into_iter().map(holding).collect())
     }
 
-    fn watch(&self, name: &Name) -> Watch {
+    fn watch(&self, name: &Name) -> ReleaseWatch {
         let air = self.air();
         if !self.engine.pooled {
             let mut listening = self.engine.locks.listening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,7 +264,7 @@ impl Locks for PostgresLocks {
             }
         }
         let hears = air.hears.load(Ordering::Acquire);
-        air.ears.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
+        air.waiters.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -335,7 +335,7 @@ pub(super) async fn grant(
 async fn listen(store: Arc<str>, pool: PgPool, channel: String, air: Arc<Air>) {
     while !pool.is_closed() {
         if let Err(error) = hear(&pool, &channel, &air).await {
-            tracing::debug!(%store, %error, "releases of other nodes are not heard");
+            tracing::debug!(%store, %error, "the listening connection for lock releases failed; it is opened again");
         }
         air.hears.store(false, Ordering::Release);
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
@@ -347,11 +347,11 @@ async fn hear(pool: &PgPool, channel: &str, air: &Air) -> sqlx::Result<()> {
     let mut listener = Listener::open(pool, channel).await?;
     air.hears.store(true, Ordering::Release);
     // What was announced before this moment was not heard.
-    air.ears.tell_all();
+    air.waiters.tell_all();
     while let Some(notice) = listener.next().await? {
         let payload = notice.payload();
         if let Some((_, name)) = payload.split_once(' ').filter(|_| !payload.starts_with(&air.teller)) {
-            air.ears.tell(name);
+            air.waiters.tell(name);
         }
     }
     Ok(())

@@ -26,11 +26,11 @@ use tokio::sync::watch;
 use self::sql::*;
 use super::{Engine, Session};
 use crate::Error;
-use crate::outbox::check::{Fate, Sentence};
+use crate::outbox::check::{Fate, SettleRow};
 use crate::outbox::row::{self, EntryRow, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
 use crate::outbox::{
-    CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, Settings, Stats,
-    Which, check,
+    CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate,
+    Settings, Stats, Which, check,
 };
 
 /// The outbox port on PostgreSQL.
@@ -125,28 +125,27 @@ impl Outbox for PostgresOutbox {
     }
 
     async fn settle(&self, claim: ClaimId, verdicts: &[(i64, Verdict)]) -> Result<Vec<i64>, Error> {
-        let sentences = check::sentences(verdicts)?;
-        if sentences.is_empty() {
+        let settle_rows = check::settle_rows(verdicts)?;
+        if settle_rows.is_empty() {
             return Ok(Vec::new());
         }
         let mut session = Session::unsynced(&self.engine).await?;
         let mut settled: Vec<i64> = Vec::new();
         for (sql, fate) in [(DONE, Fate::Done), (FAILED, Fate::Failed), (GIVEN_BACK, Fate::GivenBack)] {
-            let these: Vec<&Sentence> = sentences.iter().filter(|sentence| sentence.fate() == fate).collect();
+            let these: Vec<&SettleRow> = settle_rows.iter().filter(|row| row.fate() == fate).collect();
             if these.is_empty() {
                 continue;
             }
-            let ids: Vec<i64> = these.iter().map(|sentence| sentence.id).collect();
+            let ids: Vec<i64> = these.iter().map(|row| row.id).collect();
             let mut settle = self.engine.query(sql).bind(claim.0).bind(ids);
             if fate == Fate::Failed {
-                let delays: Vec<Option<i64>> = these.iter().map(|sentence| sentence.after_ms).collect();
-                let reasons: Vec<Option<String>> =
-                    these.iter().map(|sentence| sentence.reason.clone()).collect();
+                let delays: Vec<Option<i64>> = these.iter().map(|row| row.after_ms).collect();
+                let reasons: Vec<Option<String>> = these.iter().map(|row| row.reason.clone()).collect();
                 settle = settle.bind(delays).bind(reasons);
             }
             settled.extend(session.all::<(i64,)>(settle).await?.into_iter().map(|(id,)| id));
         }
-        let ended = check::ended(&sentences, &settled);
+        let ended = check::ended(&settle_rows, &settled);
         let freed = session.execute(self.engine.query(FREE).bind(ended)).await?;
         session.commit().await?;
         if freed > 0 {
@@ -209,9 +208,10 @@ impl Outbox for PostgresOutbox {
         self.write_settings(settings).await
     }
 
-    async fn store_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
+    async fn store_receipt(&self, receipt: &Receipt, update: Option<&ReceiptUpdate>) -> Result<(), Error> {
         check::receipt(receipt)?;
-        self.write_receipt(receipt).await
+        update.map_or(Ok(()), ReceiptUpdate::check)?;
+        self.write_receipt(receipt, update).await
     }
 
     async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error> {
@@ -221,9 +221,9 @@ impl Outbox for PostgresOutbox {
         Ok(receipt.map(row::receipt))
     }
 
-    async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error> {
+    async fn receipt_of(&self, file_id: &str) -> Result<Option<Receipt>, Error> {
         let mut session = self.engine.statement().await?;
-        let receipt = self.engine.query(RECEIPT_OF).bind(recording_id.to_owned());
+        let receipt = self.engine.query(RECEIPT_OF).bind(file_id.to_owned());
         let receipt: Option<row::ReceiptRow> = session.first(receipt).await?;
         session.commit().await?;
         Ok(receipt.map(row::receipt))

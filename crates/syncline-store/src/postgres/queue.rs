@@ -9,9 +9,9 @@ use std::convert::Infallible;
 pub(super) use self::call::Caller;
 use super::{Engine, Session, now_ms};
 use crate::Error;
-use crate::queue::desk::Desk;
+use crate::queue::registry::QueueRegistry;
 use crate::queue::row::{
-    At, Header, Kept, Known, Leaver, Retry, Row, Success, entry_columns, header_columns, row_columns,
+    Header, Kept, Known, Leaver, Retry, Row, RowState, Success, entry_columns, header_columns, row_columns,
 };
 use crate::queue::sql::{AGES, ENTRY, SAVE, ended, forget_again, line, retries, trim};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
@@ -173,15 +173,15 @@ impl Tables for PostgresQueues {
         let from = after.map_or(i64::MIN, |after| after.order);
         let before = after.map_or(i64::MAX, |after| after.order);
         let query = |sql| self.engine.query(sql).bind(header.id).bind(limit).bind(LIST_BYTES_MAX as i64);
-        let ended = |at: At| query(LIST_ENDED).bind(before).bind(at.number());
+        let ended = |at: RowState| query(LIST_ENDED).bind(before).bind(at.number());
         let query = match list {
             List::Running | List::Waiting => query(LIST_WAITING).bind(from),
             List::Retrying => {
                 query(LIST_RETRYING).bind(from).bind(after.map_or(i64::MIN, |after| after.rank))
             }
-            List::Done => ended(At::Done),
-            List::Failed => ended(At::Failed),
-            List::Dead => ended(At::Dead),
+            List::Done => ended(RowState::Done),
+            List::Failed => ended(RowState::Failed),
+            List::Dead => ended(RowState::Dead),
         };
         let mut session = self.engine.transaction().await?;
         let entries = session.all(query).await?;
@@ -204,8 +204,8 @@ impl Tables for PostgresQueues {
         Ok(versions)
     }
 
-    async fn hear(&self, desk: &Desk) -> Result<Infallible, Error> {
-        self.engine.caller.hear(&self.engine, desk).await
+    async fn hear(&self, registry: &QueueRegistry) -> Result<Infallible, Error> {
+        self.engine.caller.hear(&self.engine, registry).await
     }
 
     fn announce(&self, queue: &str) {
@@ -288,7 +288,7 @@ impl Table for Rows {
         self.session.all(self.engine.query(RETRIES).bind(self.id).bind(limit as i64)).await
     }
 
-    async fn ended(&mut self, at: At, limit: usize) -> Result<Vec<Row>, Error> {
+    async fn ended(&mut self, at: RowState, limit: usize) -> Result<Vec<Row>, Error> {
         let ended = self.engine.query(ENDED).bind(self.id).bind(limit as i64).bind(at.number());
         self.session.all(ended).await
     }

@@ -15,12 +15,16 @@ const FORMER_SCHEMA: &str = "SELECT n.nspname::text FROM pg_class AS c JOIN pg_n
      WHERE c.oid = to_regclass('syncline_migrations') AND NOT EXISTS (SELECT FROM pg_attribute AS a \
      WHERE a.attrelid = c.oid AND a.attname = 'part' AND NOT a.attisdropped)";
 const READ_FORMER: &str = "SELECT 'before parts', version, '' FROM syncline_migrations ORDER BY version";
-/// tables, sequences. Those that are not there, or that this role may not use.
-const LACKING: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, current_user::text \
+/// Tables that are not there, or that this role may not use.
+const LACKING: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, quote_ident(current_user) \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT (has_table_privilege(to_regclass(wanted.name), 'SELECT') AND has_table_privilege(to_regclass(wanted.name), 'INSERT') \
      AND has_table_privilege(to_regclass(wanted.name), 'UPDATE') AND has_table_privilege(to_regclass(wanted.name), 'DELETE'))";
-const LACKING_SEQUENCES: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, current_user::text \
+/// Whether changes of our own are inserted. Whether this role may do with `sync_outbox` what a worker does.
+const MAY_SEND: &str = "SELECT has_table_privilege(to_regclass('sync_outbox'), 'SELECT') \
+     AND has_table_privilege(to_regclass('sync_outbox'), 'UPDATE') AND has_table_privilege(to_regclass('sync_outbox'), 'DELETE') \
+     AND (NOT $1 OR has_table_privilege(to_regclass('sync_outbox'), 'INSERT')), quote_ident(current_user)";
+const LACKING_SEQUENCES: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, quote_ident(current_user) \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT has_sequence_privilege(to_regclass(wanted.name), 'USAGE')";
 
@@ -57,7 +61,7 @@ pub(super) async fn find(engine: &Engine) -> Result<Found, Error> {
     let schema = engine.query(SCHEMA).bind(engine.schema().as_str().to_owned());
     let usable: Option<(bool,)> = session.first(schema).await?;
     if usable == Some((false,)) {
-        let user: String = session.value(engine.query("SELECT current_user::text")).await?;
+        let user: String = session.value(engine.query("SELECT quote_ident(current_user)")).await?;
         let quoted = engine.schema().quoted();
         return Err(denied(format!(
             "the role may not use our schema: GRANT USAGE ON SCHEMA {quoted} TO {user}"
@@ -69,7 +73,7 @@ pub(super) async fn find(engine: &Engine) -> Result<Found, Error> {
     {
         let readable = "SELECT has_table_privilege(to_regclass('syncline.migrations'), 'SELECT')";
         if !session.value::<bool>(engine.query(readable)).await? {
-            let user: String = session.value(engine.query("SELECT current_user::text")).await?;
+            let user: String = session.value(engine.query("SELECT quote_ident(current_user)")).await?;
             return Err(denied(grant("SELECT", &engine.schema().apply("syncline.migrations"), &user)));
         }
         applied = session.all(engine.query(READ_APPLIED)).await?;
@@ -88,11 +92,15 @@ pub(super) async fn check(engine: &Engine, opening: &Opening) -> Result<(), Erro
         let ours = opening.parts.iter().flat_map(|part| part.made()).filter(move |(made, _)| *made == kind);
         ours.map(|(_, name)| engine.schema().apply(&format!("syncline.{name}"))).collect::<Vec<_>>()
     };
-    let (mut tables, sequences) = (made(Kind::Table), made(Kind::Sequence));
-    if opening.has(&parts::OUTBOX) {
-        tables.push("sync_outbox".to_owned());
-    }
+    let (tables, sequences) = (made(Kind::Table), made(Kind::Sequence));
     let mut session = engine.transaction().await?;
+    let mut lacking: Vec<String> = Vec::new();
+    if opening.has(&parts::OUTBOX) {
+        let inserts = opening.has(&parts::INBOX);
+        let (may, user): (bool, String) = session.only(engine.query(MAY_SEND).bind(inserts)).await?;
+        let rights = if inserts { "SELECT, INSERT, UPDATE, DELETE" } else { "SELECT, UPDATE, DELETE" };
+        lacking.extend((!may).then(|| grant(rights, "sync_outbox", &user)));
+    }
     let tables: Vec<(String, bool, String)> = session.all(engine.query(LACKING).bind(tables)).await?;
     let sequences: Vec<(String, bool, String)> =
         session.all(engine.query(LACKING_SEQUENCES).bind(sequences)).await?;
@@ -103,7 +111,7 @@ pub(super) async fn check(engine: &Engine, opening: &Opening) -> Result<(), Erro
     }
     let tables = tables.iter().map(|(name, _, user)| grant("SELECT, INSERT, UPDATE, DELETE", name, user));
     let sequences = sequences.iter().map(|(name, _, user)| grant("USAGE", &format!("SEQUENCE {name}"), user));
-    let lacking: Vec<String> = tables.chain(sequences).collect();
+    lacking.extend(tables.chain(sequences));
     match lacking.is_empty() {
         true => Ok(()),
         false => {

@@ -128,14 +128,19 @@ impl Session {
         Ok(self.settle(done)?.rows_affected())
     }
 
+    /// Runs a statement for its rows, as they are.
+    pub(crate) async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, Error> {
+        self.unsettled = true;
+        let rows = timeout_at(self.deadline, statement.fetch_all(&mut *self.connection)).await;
+        self.settle(rows)
+    }
+
     /// Runs a statement for its rows.
     pub(crate) async fn all<T>(&mut self, statement: Statement) -> Result<Vec<T>, Error>
     where
         T: for<'r> FromRow<'r, PgRow>,
     {
-        self.unsettled = true;
-        let rows = timeout_at(self.deadline, statement.fetch_all(&mut *self.connection)).await;
-        let rows = self.settle(rows)?;
+        let rows = self.rows(statement).await?;
         rows.iter().map(T::from_row).collect::<sqlx::Result<_>>().map_err(self.engine.failed())
     }
 

@@ -19,7 +19,8 @@ use super::{Engine, Session};
 use crate::Error;
 use crate::state::ledger::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
 use crate::state::{
-    self, Asked, Batch, Listed, Moved, Page, Pushed, ROOM_STEP, SPACES_MAX, States, Voice, sql,
+    self, Asked, Batch, ChangeBroadcast, Listed, Page, Pushed, ROOM_STEP, SPACES_MAX, SpaceChanged, States,
+    sql,
 };
 
 const LOCK: &str = "SELECT epoch, last, forgotten, floor, floor_number, entities, bytes FROM syncline.state_spaces \
@@ -55,7 +56,7 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// What all ports of one engine share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    voice: Voice,
+    changes: ChangeBroadcast,
     /// What our own notices begin with: who listens here has been told already.
     teller: String,
     started: AtomicBool,
@@ -64,7 +65,7 @@ pub(super) struct Shared {
 impl Default for Shared {
     fn default() -> Self {
         let teller = format!("{:016x} ", rand::random::<u64>());
-        Self { voice: Voice::default(), teller, started: AtomicBool::new(false) }
+        Self { changes: ChangeBroadcast::default(), teller, started: AtomicBool::new(false) }
     }
 }
 
@@ -148,7 +149,7 @@ impl States for PostgresStates {
         }
         session.commit().await?;
         if cursor > from {
-            self.shared().voice.tell(name, cursor);
+            self.shared().changes.tell(name, cursor);
         }
         Ok(Pushed::Taken { epoch: header.epoch, from, cursor, ahead, lost, now })
     }
@@ -193,13 +194,13 @@ impl States for PostgresStates {
         Ok(forgotten.unsigned_abs())
     }
 
-    fn listen(&self) -> broadcast::Receiver<Moved> {
+    fn listen(&self) -> broadcast::Receiver<SpaceChanged> {
         let shared = self.shared();
         if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
             let (pool, channel) = (self.engine.pool.clone(), self.engine.schema().channel(CHANNEL));
             tokio::spawn(listen(pool, channel, Arc::downgrade(&self.engine.states)));
         }
-        shared.voice.listen()
+        shared.changes.listen()
     }
 }
 
@@ -333,7 +334,7 @@ impl PostgresStates {
 async fn listen(pool: PgPool, channel: String, shared: Weak<Shared>) {
     while !pool.is_closed() && shared.strong_count() > 0 {
         if let Err(error) = hear(&pool, &channel, &shared).await {
-            tracing::debug!(%error, "news of other nodes is not heard");
+            tracing::debug!(%error, "the listening connection for state changes failed; it is opened again");
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }
@@ -348,7 +349,7 @@ async fn hear(pool: &PgPool, channel: &str, shared: &Weak<Shared>) -> sqlx::Resu
         let told = payload.split_once(' ').filter(|_| !payload.starts_with(&shared.teller));
         let told = told.and_then(|(_, told)| told.split_once(' '));
         if let Some((number, space)) = told.and_then(|(number, space)| Some((number.parse().ok()?, space))) {
-            shared.voice.tell(space, number);
+            shared.changes.tell(space, number);
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use syncline_core::queue::{Enqueued, Full, Kind, Limits, Move, Standing};
 
-use super::row::{At, Header, Row};
+use super::row::{Header, Row, RowState};
 use super::table::{Table, Work};
 
 /// Puts keys into the line, or none of them if there is no room.
@@ -121,14 +121,14 @@ impl<'a> Plan<'a> {
     fn standing(&self, found: Option<&Row>) -> Standing {
         let Some(row) = found else { return Standing::Unknown };
         match row.at {
-            At::Line if row.call.is_some() => Standing::Running,
-            At::Line if self.head.as_ref().is_some_and(|head| head.arrival_no == row.arrival_no) => {
+            RowState::Line if row.call.is_some() => Standing::Running,
+            RowState::Line if self.head.as_ref().is_some_and(|head| head.arrival_no == row.arrival_no) => {
                 Standing::Head
             }
-            At::Line => Standing::Waiting,
-            At::Retrying => Standing::Retrying,
-            At::Done | At::Failed => Standing::Settled,
-            At::Dead => Standing::Dead,
+            RowState::Line => Standing::Waiting,
+            RowState::Retrying => Standing::Retrying,
+            RowState::Done | RowState::Failed => Standing::Settled,
+            RowState::Dead => Standing::Dead,
         }
     }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::desk::Desk;
+use super::registry::QueueRegistry;
 use super::table::Tables;
 use crate::Error;
 
@@ -19,41 +19,41 @@ const LOOK_EVERY_WHILE_HEARING: Duration = Duration::from_secs(5);
 const HEAR_AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts to follow what is watched, unless somebody does.
-pub(crate) fn start<D: Tables>(tables: &D, desk: &Desk) {
-    if desk.begin_following() {
-        let (tables, desk) = (tables.clone(), desk.clone());
+pub(crate) fn start<D: Tables>(tables: &D, registry: &QueueRegistry) {
+    if registry.begin_following() {
+        let (tables, registry) = (tables.clone(), registry.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = look(&tables, &desk) => {}
-                () = hear(&tables, &desk) => {}
+                () = look(&tables, &registry) => {}
+                () = hear(&tables, &registry) => {}
             }
         });
     }
 }
 
-async fn look<D: Tables>(tables: &D, desk: &Desk) {
+async fn look<D: Tables>(tables: &D, registry: &QueueRegistry) {
     let mut known: HashMap<String, i64> = HashMap::new();
-    while let Some(watched) = desk.watched_or_stop() {
+    while let Some(watched) = registry.watched_or_stop() {
         match tables.versions(watched).await {
             Ok(versions) => {
                 for (queue, version) in versions {
                     // The first look counts as news: who watches may have missed what came before it.
                     if known.insert(queue.clone(), version) != Some(version) {
-                        desk.changed(&queue);
+                        registry.changed(&queue);
                     }
                 }
             }
-            Err(Error::Closed { .. }) => return desk.stop_following(),
-            Err(error) => tracing::debug!(%error, "cannot look at the queues"),
+            Err(Error::Closed { .. }) => return registry.stop_following(),
+            Err(error) => tracing::debug!(%error, "the versions of the queues could not be read"),
         }
-        tokio::time::sleep(if desk.hears() { LOOK_EVERY_WHILE_HEARING } else { LOOK_EVERY }).await;
+        tokio::time::sleep(if registry.hears() { LOOK_EVERY_WHILE_HEARING } else { LOOK_EVERY }).await;
     }
 }
 
-async fn hear<D: Tables>(tables: &D, desk: &Desk) {
+async fn hear<D: Tables>(tables: &D, registry: &QueueRegistry) {
     loop {
-        let Err(error) = tables.hear(desk).await;
-        desk.set_hears(false);
+        let Err(error) = tables.hear(registry).await;
+        registry.set_hears(false);
         tracing::debug!(%error, "the database does not call; looking instead");
         tokio::time::sleep(HEAR_AGAIN).await;
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use syncline_core::queue::{Answer, Limits, Outcome, Settled};
 
-use super::row::{At, Header, Leaver, Row, ms};
+use super::row::{Header, Leaver, Row, RowState, ms};
 use super::table::{Table, Work};
 
 /// Results beyond the limit that one transaction deletes, besides as many as it brings.
@@ -24,7 +24,7 @@ impl Work for Dequeue {
         let keys: Vec<String> = self.outcomes.iter().map(|(key, _)| key.clone()).collect();
         let mut found = table.find(&keys).await?;
         header.calls().mark(&mut found);
-        let in_line = found.into_iter().filter(|row| row.at == At::Line);
+        let in_line = found.into_iter().filter(|row| row.at == RowState::Line);
         let mut rows: HashMap<String, Row> = in_line.map(|row| (row.key.clone(), row)).collect();
         // A key named twice has left the line by the second time, or is back in it and stays there.
         let leavers: Vec<Leaver> = self
@@ -60,35 +60,35 @@ pub(super) fn leave(
         Outcome::Waiting => {
             row.attempts = (row.attempts - 1).max(0);
             row.wait(0, header.take_tail());
-            (At::Line, Settled::Waiting)
+            (RowState::Line, Settled::Waiting)
         }
         Outcome::Retrying { due: at } | Outcome::Excused { due: at } => {
             (due, kept) = (Some(ms(at)), reason);
             header.next_due = Some(header.next_due.map_or(ms(at), |next| next.min(ms(at))));
-            (At::Retrying, Settled::Retrying { due: at })
+            (RowState::Retrying, Settled::Retrying { due: at })
         }
         _ if again => {
             let tail = header.take_tail();
             row.wait(tail, tail);
             row.start_over();
-            (At::Line, Settled::Again)
+            (RowState::Line, Settled::Again)
         }
         Outcome::Done(text) => {
             result = Some(text);
             header.done_total += 1;
-            (At::Done, Settled::Done)
+            (RowState::Done, Settled::Done)
         }
         Outcome::Failed(why) => {
             kept = Some(why);
             header.failed_total += 1;
-            (At::Failed, Settled::Failed)
+            (RowState::Failed, Settled::Failed)
         }
         Outcome::Dead(why) => {
             kept = Some(why);
-            (At::Dead, Settled::Dead)
+            (RowState::Dead, Settled::Dead)
         }
     };
-    if at != At::Line {
+    if at != RowState::Line {
         (row.at, row.rank, row.call, row.again) = (at, header.take_tail(), None, false);
     }
     header.count(&row, 1);

@@ -1,4 +1,4 @@
-//! The port over any tables: bounds are checked, lanes entered, changes announced.
+//! The port over any tables: bounds are checked, states entered, changes announced.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use syncline_core::queue::{Answer, Enqueued, Kind, Outcome, Place};
 use tokio::sync::watch;
 
-use super::desk::{Desk, Turnstile};
 use super::enqueue::Enqueue;
 use super::leave::Dequeue;
+use super::paced::{self, Claim, Paced, Renew, Settle};
+use super::registry::{PacerGuard, QueueRegistry};
 use super::revive::{Remove, Revive, ReviveSome};
-use super::row::{At, Header};
+use super::row::{Header, RowState};
 use super::table::Tables;
-use super::turn::{self, Claim, Paced, Renew, Settle};
 use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, Queues, Rules, Status, check, follow};
 use crate::Error;
 
@@ -23,21 +23,21 @@ const SETTLE_STEP_BYTES: usize = 4 * 1_024 * 1_024;
 /// [`Queues`] on some tables.
 pub(crate) struct Port<D> {
     tables: D,
-    desk: Desk,
+    registry: QueueRegistry,
 }
 
 impl<D: Tables> Port<D> {
-    pub(crate) fn new(tables: D, desk: Desk) -> Self {
-        Self { tables, desk }
+    pub(crate) fn new(tables: D, registry: QueueRegistry) -> Self {
+        Self { tables, registry }
     }
 
-    fn paced(&self, turnstile: &mut Turnstile<'_>, rules: &Rules) -> Paced {
-        Paced { pacer: turnstile.copy(), clock: self.desk.clock(), limits: rules.limits }
+    fn paced(&self, guard: &mut PacerGuard<'_>, rules: &Rules) -> Paced {
+        Paced { pacer: guard.copy(), clock: self.registry.clock(), limits: rules.limits }
     }
 
     /// Others, in this process and elsewhere, hear that the queue has changed.
     fn changed(&self, queue: &str) {
-        self.desk.changed(queue);
+        self.registry.changed(queue);
         self.tables.announce(queue);
     }
 }
@@ -67,19 +67,19 @@ impl<D: Tables> Queues for Port<D> {
     async fn claim(&self, queue: &str, rules: &Rules, max: usize) -> Result<Claimed, Error> {
         check::name(queue)?;
         check::rules(rules)?;
-        let lane = self.desk.lane(queue);
-        let mut turnstile = lane.enter(&rules.settings).await;
-        let clock = self.desk.clock();
+        let state = self.registry.state(queue);
+        let mut guard = state.enter(&rules.settings).await;
+        let clock = self.registry.clock();
         // As long as the pace as last seen allows nothing, a look is enough, and keeps nobody else waiting.
-        if max == 0 || !turnstile.is_ready(clock) {
+        if max == 0 || !guard.is_ready(clock) {
             let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
-            if let Some(claimed) = turn::look(turnstile.pacer(), &header, clock) {
+            if let Some(claimed) = paced::look(guard.pacer(), &header, clock) {
                 return Ok(claimed);
             }
         }
-        let work = Claim { paced: self.paced(&mut turnstile, rules), max };
+        let work = Claim { paced: self.paced(&mut guard, rules), max };
         let (claimed, pacer) = self.tables.change(queue, work).await?;
-        turnstile.keep(pacer);
+        guard.keep(pacer);
         if !claimed.lost.is_empty() {
             self.changed(queue);
         }
@@ -95,14 +95,14 @@ impl<D: Tables> Queues for Port<D> {
         check::name(queue)?;
         check::rules(rules)?;
         let answers = answers.into_iter().map(|(call, answer)| (call, check::answer(answer)));
-        let lane = self.desk.lane(queue);
-        let mut turnstile = lane.enter(&rules.settings).await;
+        let state = self.registry.state(queue);
+        let mut guard = state.enter(&rules.settings).await;
         let mut ended = Vec::new();
         for answers in in_steps(answers) {
-            let work = Settle { paced: self.paced(&mut turnstile, rules), answers };
+            let work = Settle { paced: self.paced(&mut guard, rules), answers };
             let (some, dropped, pacer) = self.tables.change(queue, work).await?;
-            turnstile.keep(pacer);
-            lane.count_dropped(dropped);
+            guard.keep(pacer);
+            state.count_dropped(dropped);
             self.changed(queue);
             ended.extend(some);
         }
@@ -112,11 +112,11 @@ impl<D: Tables> Queues for Port<D> {
     async fn renew(&self, queue: &str, rules: &Rules, calls: &[u64]) -> Result<Vec<Option<Instant>>, Error> {
         check::name(queue)?;
         check::rules(rules)?;
-        let lane = self.desk.lane(queue);
-        let mut turnstile = lane.enter(&rules.settings).await;
-        let work = Renew { paced: self.paced(&mut turnstile, rules), calls: calls.to_vec() };
+        let state = self.registry.state(queue);
+        let mut guard = state.enter(&rules.settings).await;
+        let work = Renew { paced: self.paced(&mut guard, rules), calls: calls.to_vec() };
         let (deadlines, pacer) = self.tables.change(queue, work).await?;
-        turnstile.keep(pacer);
+        guard.keep(pacer);
         Ok(deadlines)
     }
 
@@ -130,7 +130,7 @@ impl<D: Tables> Queues for Port<D> {
         check::keys(outcomes.iter().map(|(key, _)| key))?;
         let outcomes = outcomes.into_iter().map(|(key, outcome)| (key, check::outcome(outcome))).collect();
         let (ended, dropped) = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
-        self.desk.lane(queue).count_dropped(dropped);
+        self.registry.state(queue).count_dropped(dropped);
         if ended > 0 {
             self.changed(queue);
         }
@@ -150,8 +150,8 @@ impl<D: Tables> Queues for Port<D> {
     async fn revive_all(&self, queue: &str, given_up: GivenUp) -> Result<usize, Error> {
         check::name(queue)?;
         let at = match given_up {
-            GivenUp::Dead => At::Dead,
-            GivenUp::Failed => At::Failed,
+            GivenUp::Dead => RowState::Dead,
+            GivenUp::Failed => RowState::Failed,
         };
         let (mut revived, mut more) = (0, true);
         while more {
@@ -214,10 +214,10 @@ impl<D: Tables> Queues for Port<D> {
     async fn status(&self, queue: &str, rules: &Rules) -> Result<Status, Error> {
         check::name(queue)?;
         check::rules(rules)?;
-        let lane = self.desk.lane(queue);
-        let mut turnstile = lane.enter(&rules.settings).await;
+        let state = self.registry.state(queue);
+        let mut guard = state.enter(&rules.settings).await;
         let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
-        Ok(turn::status(turnstile.pacer(), &header, self.desk.clock()))
+        Ok(paced::status(guard.pacer(), &header, self.registry.clock()))
     }
 
     async fn names(&self) -> Result<Vec<String>, Error> {
@@ -225,13 +225,13 @@ impl<D: Tables> Queues for Port<D> {
     }
 
     fn dropped(&self, queue: &str) -> u64 {
-        self.desk.lane(queue).dropped()
+        self.registry.state(queue).dropped()
     }
 
     fn changes(&self, queue: &str) -> Result<watch::Receiver<u64>, Error> {
         check::name(queue)?;
-        let changes = self.desk.changes(queue);
-        follow::start(&self.tables, &self.desk);
+        let changes = self.registry.changes(queue);
+        follow::start(&self.tables, &self.registry);
         Ok(changes)
     }
 }

@@ -1,7 +1,7 @@
 //! Bringing keys back that were given up, and forgetting keys.
 
 use super::enqueue::make_room;
-use super::row::{At, Header, Row};
+use super::row::{Header, Row, RowState};
 use super::table::{Table, Work};
 
 /// Keys that one transaction brings back, where all are to come.
@@ -11,7 +11,7 @@ const REVIVE_STEP: usize = 1_000;
 pub(crate) struct Revive(pub(crate) Vec<String>);
 
 /// The same for the oldest in one of these places; brings also whether there are more.
-pub(crate) struct ReviveSome(pub(crate) At);
+pub(crate) struct ReviveSome(pub(crate) RowState);
 
 /// Forgets keys. A call under way keeps its slot until it ends.
 pub(crate) struct Remove(pub(crate) Vec<String>);
@@ -22,7 +22,7 @@ impl Work for Revive {
     async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
         let mut header = table.open().await?;
         let mut given_up = table.find(&self.0).await?;
-        given_up.retain(|row| matches!(row.at, At::Dead | At::Failed));
+        given_up.retain(|row| matches!(row.at, RowState::Dead | RowState::Failed));
         given_up.sort_by_key(|row| row.rank);
         line_up(table, &mut header, given_up).await
     }

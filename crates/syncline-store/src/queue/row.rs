@@ -53,7 +53,7 @@ pub(crate) struct Header {
 
 /// Where a row is. Running and waiting are told apart by the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum RowState {
     Line,
     Retrying,
     Done,
@@ -65,7 +65,7 @@ pub(crate) enum At {
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) key: String,
-    pub(crate) at: At,
+    pub(crate) at: RowState,
     pub(crate) rank: i64,
     pub(crate) arrival_no: i64,
     /// The call under way, once [`Calls::mark`] has looked.
@@ -167,12 +167,12 @@ impl Header {
     /// Counts `row` where it is, `by` 1 or -1.
     pub(crate) fn count(&mut self, row: &Row, by: i64) {
         match row.at {
-            At::Line if row.call.is_some() => self.running += by,
-            At::Line => self.waiting += by,
-            At::Retrying => self.retrying += by,
-            At::Done => self.done += by,
-            At::Failed => self.failed += by,
-            At::Dead => self.dead += by,
+            RowState::Line if row.call.is_some() => self.running += by,
+            RowState::Line => self.waiting += by,
+            RowState::Retrying => self.retrying += by,
+            RowState::Done => self.done += by,
+            RowState::Failed => self.failed += by,
+            RowState::Dead => self.dead += by,
         }
     }
 
@@ -221,13 +221,22 @@ impl Header {
 impl Row {
     /// A key that was not known.
     pub(crate) fn new(key: String, rank: i64, arrival_no: i64) -> Self {
-        Self { key, at: At::Line, rank, arrival_no, call: None, attempts: 0, priority: false, again: false }
+        Self {
+            key,
+            at: RowState::Line,
+            rank,
+            arrival_no,
+            call: None,
+            attempts: 0,
+            priority: false,
+            again: false,
+        }
     }
 
     /// Back to the line with a new age; what was asked for while it ran is what it waits for now.
     pub(crate) fn wait(&mut self, rank: i64, arrival_no: i64) {
         (self.at, self.rank, self.arrival_no, self.call, self.again) =
-            (At::Line, rank, arrival_no, None, false);
+            (RowState::Line, rank, arrival_no, None, false);
     }
 
     /// It runs: a call that is not among those that are marked any more.
@@ -247,11 +256,11 @@ impl Row {
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        self.at == At::Line && self.call.is_none()
+        self.at == RowState::Line && self.call.is_none()
     }
 }
 
-impl At {
+impl RowState {
     pub(crate) fn number(self) -> i16 {
         self as i16
     }
@@ -286,7 +295,7 @@ impl Calls {
 
     /// Tells rows which of them run.
     pub(crate) fn mark<'r>(&self, rows: impl IntoIterator<Item = &'r mut Row>) {
-        for row in rows.into_iter().filter(|row| row.at == At::Line) {
+        for row in rows.into_iter().filter(|row| row.at == RowState::Line) {
             row.call = self.0.get(&row.arrival_no).copied();
             row.attempts += i32::from(row.call.is_some());
         }
@@ -300,16 +309,16 @@ impl Kept {
         let Row { key, at, rank, call, attempts, priority, again, .. } = self.row;
         let why = || self.reason.clone().unwrap_or_default().into_boxed_str();
         let place = match at {
-            At::Line if call.is_some() => Place::Running { again },
-            At::Line => Place::Waiting,
-            At::Retrying => Place::Retrying { due: timestamp(self.due) },
-            At::Done => Place::Done(self.result.unwrap_or_default()),
-            At::Failed => Place::Failed(why()),
-            At::Dead => Place::Dead(why()),
+            RowState::Line if call.is_some() => Place::Running { again },
+            RowState::Line => Place::Waiting,
+            RowState::Retrying => Place::Retrying { due: timestamp(self.due) },
+            RowState::Done => Place::Done(self.result.unwrap_or_default()),
+            RowState::Failed => Place::Failed(why()),
+            RowState::Dead => Place::Dead(why()),
         };
         let order = match at {
-            At::Line => call.unwrap_or(rank),
-            At::Retrying => self.due,
+            RowState::Line => call.unwrap_or(rank),
+            RowState::Retrying => self.due,
             _ => rank,
         };
         Entry {
@@ -420,7 +429,7 @@ where
         // By number: hundreds of these are read at once, and looking up names would take most of that time.
         Ok(Self {
             key: row.try_get(0)?,
-            at: At::from_number(row.try_get(1)?)?,
+            at: RowState::from_number(row.try_get(1)?)?,
             rank: row.try_get(2)?,
             arrival_no: row.try_get(3)?,
             call: None,

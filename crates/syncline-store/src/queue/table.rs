@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 
-use super::desk::Desk;
-use super::row::{At, Header, Kept, Known, Leaver, Retry, Row, Success};
+use super::registry::QueueRegistry;
+use super::row::{Header, Kept, Known, Leaver, Retry, Row, RowState, Success};
 use super::{Cursor, List};
 use crate::Error;
 
@@ -46,8 +46,8 @@ pub(crate) trait Tables: Clone + Send + Sync + 'static {
     fn versions(&self, queues: Vec<String>)
     -> impl Future<Output = Result<Vec<(String, i64)>, Error>> + Send;
 
-    /// Passes what other processes announce on to the desk, until that fails. Where nothing is announced, for ever.
-    fn hear(&self, desk: &Desk) -> impl Future<Output = Result<Infallible, Error>> + Send;
+    /// Passes what other processes announce on to the registry, until that fails. Where nothing is announced, for ever.
+    fn hear(&self, registry: &QueueRegistry) -> impl Future<Output = Result<Infallible, Error>> + Send;
 
     /// Lets other processes hear of a change that was made here. A promise to nobody: they look, too.
     fn announce(&self, queue: &str);
@@ -90,7 +90,11 @@ pub(crate) trait Table: Send {
     fn retries(&mut self, limit: usize) -> impl Future<Output = Result<Vec<Retry>, Self::Error>> + Send;
 
     /// The oldest of those that ended in this place, by rank.
-    fn ended(&mut self, at: At, limit: usize) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
+    fn ended(
+        &mut self,
+        at: RowState,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
 
     /// Inserts rows that are in line, or replaces them by their keys.
     fn put(&mut self, rows: &[Row]) -> impl Future<Output = Result<(), Self::Error>> + Send;

@@ -15,7 +15,7 @@ use super::{Engine, statement};
 
 use crate::inbox::batch::{Batch, Rows};
 use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, Place, Put, Recording};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, ListCursor, Put, Recording};
 use crate::outbox::check;
 use crate::{Error, names};
 
@@ -157,7 +157,7 @@ impl Inbox for SqliteInbox {
     async fn entities(
         &self,
         entity_type: &EntityType,
-        after: Option<Place>,
+        after: Option<ListCursor>,
         limit: usize,
     ) -> Result<Vec<Entity>, Error> {
         let list = query(&self.table(entity_type)?.list).bind(after.unwrap_or(i64::MAX));

@@ -25,12 +25,12 @@ use sqlx::sqlite::SqliteConnection;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 
 use self::ledger::Ledger;
-use super::writer::Turn;
+use super::writer::WriteLock;
 use super::{Engine, statement};
 use crate::clock::SteadyClock;
 use crate::lock::{
-    self, Acquired, CLOCK_TOKEN_MAX, Ears, FORGET_AFTER, Holding, Locks, Request, Row, Watch, holding,
-    token_of,
+    self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
+    Row, holding, token_of,
 };
 use crate::{Error, names};
 
@@ -84,7 +84,7 @@ const FORGET: &str =
 #[derive(Debug)]
 pub(crate) struct Shared {
     ledger: Ledger,
-    ears: Arc<Ears>,
+    waiters: Arc<ReleaseWaiters>,
     /// The last promises this process has made.
     reserve: Mutex<Reserve>,
     quiet_until_ms: i64,
@@ -112,12 +112,12 @@ impl Shared {
         store: Arc<str>,
         file: &Path,
         in_memory: bool,
-        turn: Turn,
+        write_lock: WriteLock,
         quiet_until_ms: i64,
     ) -> Result<Self, Error> {
         Ok(Self {
-            ledger: Ledger::open(store, file, in_memory, turn).await?,
-            ears: Arc::default(),
+            ledger: Ledger::open(store, file, in_memory, write_lock).await?,
+            waiters: Arc::default(),
             // Nothing is known to be promised before the first promise is made.
             reserve: Mutex::new(Reserve { token_ceiling: 0, lease_horizon_ms: 0 }),
             quiet_until_ms,
@@ -128,7 +128,7 @@ impl Shared {
     /// Commits what is queued.
     pub(super) async fn close(&self) {
         self.ledger.close().await;
-        self.ears.tell_all();
+        self.waiters.tell_all();
     }
 
     fn reserve(&self) -> Reserve {
@@ -214,7 +214,7 @@ impl Locks for SqliteLocks {
     async fn acquire(&self, request: Request<'_>) -> Result<Acquired, Error> {
         lock::check_holder(request.holder)?;
         let clock = self.engine.clock();
-        let quiet_ms = self.shared().quiet_until_ms - clock.now_ms();
+        let quiet_ms = self.shared()?.quiet_until_ms - clock.now_ms();
         if quiet_ms > 0 {
             return Ok(Acquired::Quiet { left: Duration::from_millis(quiet_ms.unsigned_abs()) });
         }
@@ -231,9 +231,9 @@ impl Locks for SqliteLocks {
     async fn renew(&self, name: &Name, lease: LeaseId, ttl: Ttl) -> Result<Result<Token, Refused>, Error> {
         loop {
             self.promise(0, ttl).await?;
-            let horizon_ms = self.shared().reserve().lease_horizon_ms;
+            let horizon_ms = self.shared()?.reserve().lease_horizon_ms;
             let (clock, name) = (self.engine.clock().clone(), name.as_str().to_owned());
-            let renewed = self.shared().ledger.write(move |connection| {
+            let renewed = self.shared()?.ledger.write(move |connection| {
                 let now_ms = clock.now_ms();
                 let expires_at = now_ms + ttl_ms(ttl);
                 if expires_at > horizon_ms {
@@ -250,27 +250,27 @@ impl Locks for SqliteLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
-        let released = self.shared().ledger.write(move |connection| {
+        let released = self.shared()?.ledger.write(move |connection| {
             let token = number(connection, RELEASE, params![text, lease.text(), clock.now_ms()])?;
             answer(connection, (&text, lease), token)
         });
         let released = released.await?;
         if released.is_ok() {
-            self.shared().ears.tell(name.as_str());
+            self.shared()?.waiters.tell(name.as_str());
         }
         Ok(released)
     }
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
-        let ended = self.shared().ledger.write(move |connection| {
+        let ended = self.shared()?.ledger.write(move |connection| {
             let now_ms = clock.now_ms();
             let held = found(connection, LOOK, params![text, now_ms])?;
             connection.prepare_cached(names::sqlite(END))?.execute(params![text, now_ms])?;
             Ok(held)
         });
         let ended = ended.await?;
-        self.shared().ears.tell(name.as_str());
+        self.shared()?.waiters.tell(name.as_str());
         Ok(ended)
     }
 
@@ -290,8 +290,11 @@ impl Locks for SqliteLocks {
         Ok(rows.into_iter().map(holding).collect())
     }
 
-    fn watch(&self, name: &Name) -> Watch {
-        self.shared().ears.watch(name, self.shared().look_every)
+    fn watch(&self, name: &Name) -> ReleaseWatch {
+        match &self.engine.locks {
+            Some(shared) => shared.waiters.watch(name, shared.look_every),
+            None => Arc::<ReleaseWaiters>::default().watch(name, LOOK_EVERY_ALONE),
+        }
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -305,7 +308,7 @@ impl Locks for SqliteLocks {
             return Ok(0);
         }
         let names = serde_json::to_string(&names).expect("a list of strings");
-        let forgotten = self.shared().ledger.write(move |connection| {
+        let forgotten = self.shared()?.ledger.write(move |connection| {
             connection.prepare_cached(names::sqlite(RAISE_FLOOR))?.execute(params![names, before_ms])?;
             connection.prepare_cached(names::sqlite(FORGET))?.execute(params![names, before_ms])
         });
@@ -318,16 +321,20 @@ impl SqliteLocks {
         Self { engine }
     }
 
-    fn shared(&self) -> &Shared {
-        self.engine.locks.as_deref().expect("a store for an outbox alone hands out no locks")
+    fn shared(&self) -> Result<&Shared, Error> {
+        let not_opened = || {
+            let reason = "it was opened without the part lock".to_owned();
+            Error::Unprepared { store: self.engine.name().to_owned(), reason }
+        };
+        self.engine.locks.as_deref().ok_or_else(not_opened)
     }
 
-    /// One attempt, decided when its turn has come.
+    /// One attempt, decided inside the transaction.
     async fn attempt(&self, request: Request<'_>) -> Result<Attempt, Error> {
         let (name, lease) = (request.name.as_str().to_owned(), request.lease.text());
         let (holder, ttl_ms) = (request.holder.to_owned(), ttl_ms(request.ttl));
-        let (clock, reserve) = (self.engine.clock().clone(), self.shared().reserve());
-        let attempt = self.shared().ledger.write(move |connection| {
+        let (clock, reserve) = (self.engine.clock().clone(), self.shared()?.reserve());
+        let attempt = self.shared()?.ledger.write(move |connection| {
             let (now_ms, token) = (clock.now_ms(), clock_token(&clock));
             if now_ms + ttl_ms > reserve.lease_horizon_ms || token > reserve.token_ceiling {
                 return Ok(Attempt::BeyondReserve { token });
@@ -348,7 +355,7 @@ impl SqliteLocks {
     /// Makes sure that what was promised durably reaches as far as a lease of `ttl` and this token.
     async fn promise(&self, token: i64, ttl: Ttl) -> Result<(), Error> {
         let now_ms = self.engine.clock().now_ms();
-        let (reserve, expires_at) = (self.shared().reserve(), now_ms + ttl_ms(ttl));
+        let (reserve, expires_at) = (self.shared()?.reserve(), now_ms + ttl_ms(ttl));
         if reserve.token_ceiling >= token && reserve.lease_horizon_ms >= expires_at {
             return Ok(());
         }
@@ -357,7 +364,7 @@ impl SqliteLocks {
             statement::query_as(RESERVE).bind(ceiling).bind(expires_at + RESERVED_AHEAD_MS).bind(now_ms);
         let raised = self.engine.write(move |connection| Box::pin(raise.fetch_one(connection)));
         let (token_ceiling, lease_horizon_ms) = raised.await?;
-        let mut known = self.shared().reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.shared()?.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         // Two may have raised it at once; what is in the database only grows.
         known.token_ceiling = known.token_ceiling.max(token_ceiling);
         known.lease_horizon_ms = known.lease_horizon_ms.max(lease_horizon_ms);

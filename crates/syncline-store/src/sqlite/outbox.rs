@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use self::sql::*;
 use super::{Engine, statement};
 use crate::Error;
-use crate::outbox::check::Sentence;
+use crate::outbox::check::SettleRow;
 use crate::outbox::row::{self, EntryRow, Found, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
 use crate::outbox::{
-    CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, Settings, Stats,
-    Which, check,
+    CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate,
+    Settings, Stats, Which, check,
 };
 
 /// The outbox port on SQLite.
@@ -112,15 +112,15 @@ impl Outbox for SqliteOutbox {
     }
 
     async fn settle(&self, claim: ClaimId, verdicts: &[(i64, Verdict)]) -> Result<Vec<i64>, Error> {
-        let sentences = check::sentences(verdicts)?;
-        if sentences.is_empty() {
+        let settle_rows = check::settle_rows(verdicts)?;
+        if settle_rows.is_empty() {
             return Ok(Vec::new());
         }
         let clock = self.engine.clock().clone();
         let settled = self.engine.write_unsynced(move |connection| {
             Box::pin(async move {
                 let (now_ms, wall_ms) = (clock.now_ms(), clock.wall_ms());
-                settle(connection, claim, &sentences, now_ms, wall_ms).await
+                settle(connection, claim, &settle_rows, now_ms, wall_ms).await
             })
         });
         let (settled, freed) = settled.await?;
@@ -179,9 +179,10 @@ impl Outbox for SqliteOutbox {
         self.write_settings(settings).await
     }
 
-    async fn store_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
+    async fn store_receipt(&self, receipt: &Receipt, update: Option<&ReceiptUpdate>) -> Result<(), Error> {
         check::receipt(receipt)?;
-        self.write_receipt(receipt).await
+        update.map_or(Ok(()), ReceiptUpdate::check)?;
+        self.write_receipt(receipt, update).await
     }
 
     async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error> {
@@ -191,8 +192,8 @@ impl Outbox for SqliteOutbox {
         Ok(receipt.map(row::receipt))
     }
 
-    async fn receipt_of(&self, recording_id: &str) -> Result<Option<Receipt>, Error> {
-        let receipt = statement::query_as(RECEIPT_OF).bind(recording_id.to_owned());
+    async fn receipt_of(&self, file_id: &str) -> Result<Option<Receipt>, Error> {
+        let receipt = statement::query_as(RECEIPT_OF).bind(file_id.to_owned());
         let receipt: Option<row::ReceiptRow> =
             self.engine.read(|connection| Box::pin(receipt.fetch_optional(connection))).await?;
         Ok(receipt.map(row::receipt))
@@ -281,22 +282,22 @@ impl Taking {
 async fn settle(
     connection: &mut SqliteConnection,
     claim: ClaimId,
-    sentences: &[Sentence],
+    settle_rows: &[SettleRow],
     now_ms: i64,
     wall_ms: i64,
 ) -> sqlx::Result<(Vec<i64>, bool)> {
-    let rows: Vec<_> = sentences
+    let rows: Vec<_> = settle_rows
         .iter()
         .map(|given| (given.id, given.verdict, given.after_ms.map(|after| now_ms + after), &given.reason))
         .collect();
     let settle = statement::query_scalar(SETTLE).bind(claim.0).bind(json(&rows)).bind(wall_ms);
     let settled: Vec<i64> = settle.fetch_all(&mut *connection).await?;
-    let ended = check::ended(sentences, &settled);
+    let ended = check::ended(settle_rows, &settled);
     if ended.is_empty() {
         return Ok((settled, false));
     }
     let done: std::collections::HashSet<i64> = ended.iter().copied().collect();
-    let delivered = sentences.iter().filter(|given| given.verdict == 0 && done.contains(&given.id)).count();
+    let delivered = settle_rows.iter().filter(|given| given.verdict == 0 && done.contains(&given.id)).count();
     statement::query(COUNT).bind(i64::try_from(delivered).unwrap_or(0)).execute(&mut *connection).await?;
     let freed = statement::query(FREE).bind(json(&ended)).execute(connection).await?.rows_affected();
     Ok((settled, freed > 0))

@@ -13,9 +13,9 @@ use sqlx::sqlite::SqliteConnection;
 use super::{Engine, statement};
 use crate::Error;
 use crate::clock::SteadyClock;
-use crate::queue::desk::Desk;
+use crate::queue::registry::QueueRegistry;
 use crate::queue::row::{
-    At, Header, Kept, Known, Leaver, Retry, Row, Success, entry_columns, header_columns, row_columns,
+    Header, Kept, Known, Leaver, Retry, Row, RowState, Success, entry_columns, header_columns, row_columns,
 };
 use crate::queue::sql::{AGES, ENTRY, SAVE, ended, forget_again, line, retries, trim};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
@@ -147,15 +147,15 @@ impl Tables for SqliteQueues {
         let from = after.map_or(i64::MIN, |after| after.order);
         let before = after.map_or(i64::MAX, |after| after.order);
         let query = |sql| statement::query_as(sql).bind(header.id).bind(limit).bind(LIST_BYTES_MAX as i64);
-        let ended = |at: At| query(LIST_ENDED).bind(before).bind(at.number());
+        let ended = |at: RowState| query(LIST_ENDED).bind(before).bind(at.number());
         let query = match list {
             List::Running | List::Waiting => query(LIST_WAITING).bind(from),
             List::Retrying => {
                 query(LIST_RETRYING).bind(from).bind(after.map_or(i64::MIN, |after| after.rank))
             }
-            List::Done => ended(At::Done),
-            List::Failed => ended(At::Failed),
-            List::Dead => ended(At::Dead),
+            List::Done => ended(RowState::Done),
+            List::Failed => ended(RowState::Failed),
+            List::Dead => ended(RowState::Dead),
         };
         self.engine.read(|connection| Box::pin(query.fetch_all(connection))).await
     }
@@ -170,7 +170,7 @@ impl Tables for SqliteQueues {
         self.engine.read(|connection| Box::pin(versions.fetch_all(connection))).await
     }
 
-    async fn hear(&self, _desk: &Desk) -> Result<Infallible, Error> {
+    async fn hear(&self, _desk: &QueueRegistry) -> Result<Infallible, Error> {
         std::future::pending().await
     }
 
@@ -258,7 +258,7 @@ impl Table for Rows<'_> {
         statement::query_as(RETRIES).bind(self.id).bind(limit as i64).fetch_all(&mut *self.connection).await
     }
 
-    async fn ended(&mut self, at: At, limit: usize) -> sqlx::Result<Vec<Row>> {
+    async fn ended(&mut self, at: RowState, limit: usize) -> sqlx::Result<Vec<Row>> {
         let ended = statement::query_as(ENDED).bind(self.id).bind(limit as i64).bind(at.number());
         ended.fetch_all(&mut *self.connection).await
     }

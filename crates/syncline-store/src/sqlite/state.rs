@@ -11,7 +11,9 @@ use tokio::sync::broadcast;
 use super::{Engine, statement};
 use crate::Error;
 use crate::state::ledger::{self, EntityRow, Header, Merged, Row, Written};
-use crate::state::{self, Asked, Batch, Listed, Moved, Page, Pushed, ROOM_STEP, SPACES_MAX, States, sql};
+use crate::state::{
+    self, Asked, Batch, Listed, Page, Pushed, ROOM_STEP, SPACES_MAX, SpaceChanged, States, sql,
+};
 
 /// space, id.
 const KNOWN: &str =
@@ -71,7 +73,7 @@ impl States for SqliteStates {
                 if let Pushed::Taken { from, cursor, .. } = &pushed
                     && cursor > from
                 {
-                    self.engine.voice().tell(space.as_str(), *cursor);
+                    self.engine.changes().tell(space.as_str(), *cursor);
                 }
                 Ok(pushed)
             }
@@ -118,8 +120,8 @@ impl States for SqliteStates {
         Ok(forgotten.unsigned_abs())
     }
 
-    fn listen(&self) -> broadcast::Receiver<Moved> {
-        self.engine.voice().listen()
+    fn listen(&self) -> broadcast::Receiver<SpaceChanged> {
+        self.engine.changes().listen()
     }
 }
 

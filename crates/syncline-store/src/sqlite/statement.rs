@@ -7,7 +7,7 @@ use sqlx::{FromRow, RawSql};
 use crate::names;
 
 /// A statement.
-pub(super) fn query(sql: &'static str) -> Query<'static, Sqlite, SqliteArguments> {
+pub(crate) fn query(sql: &'static str) -> Query<'static, Sqlite, SqliteArguments> {
     sqlx::query(names::sqlite(sql))
 }
 

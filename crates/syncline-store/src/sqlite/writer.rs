@@ -23,7 +23,7 @@ use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::Error;
+use crate::{Error, database};
 
 /// Changes that may wait for the writer; beyond that callers wait for a place.
 pub(crate) const QUEUE_MAX: usize = 1_024;
@@ -35,9 +35,9 @@ pub(crate) const ADMISSION_MAX: Duration = Duration::from_secs(10);
 /// What is done on a connection, as a future that borrows it. An error undoes it.
 pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'c>>;
 
-/// Whose turn it is on a file: held from the beginning of a transaction to its end. SQLite would make the other wait
+/// Held from the beginning of a write transaction on a file to its end. SQLite would make the other wait
 /// too, but by sleeping and looking again.
-pub(crate) type Turn = Arc<Mutex<()>>;
+pub(crate) type WriteLock = Arc<Mutex<()>>;
 
 /// The way to the writer. Dropping every handle ends the writer after what is queued is committed.
 #[derive(Debug, Clone)]
@@ -60,13 +60,13 @@ enum Message {
 
 impl Writer {
     /// Takes `connection` over and starts writing.
-    pub(crate) fn start(store: Arc<str>, connection: SqliteConnection, turn: Turn) -> Self {
+    pub(crate) fn start(store: Arc<str>, connection: SqliteConnection, write_lock: WriteLock) -> Self {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
         let task = Task {
             store: Arc::clone(&store),
             connection,
-            turn,
+            write_lock,
             changes,
             counters: Arc::clone(&counters),
             closing: Vec::new(),
@@ -82,7 +82,24 @@ impl Writer {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let change = Message::Change(Box::new(Pending { work, answer }));
+        self.queue(Message::Change(Box::new(Pending { work, answer })), answered).await
+    }
+
+    /// The same for work that may fail for reasons of its own.
+    pub(crate) async fn write_checked<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> database::Work<'c, T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        self.queue(Message::Change(Box::new(Checked { work, answer })), answered).await
+    }
+
+    async fn queue<T>(
+        &self,
+        change: Message,
+        answered: oneshot::Receiver<Result<T, Error>>,
+    ) -> Result<T, Error> {
         match self.queue.send_timeout(change, ADMISSION_MAX).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
@@ -112,7 +129,7 @@ impl Writer {
     }
 }
 
-/// A change waiting for its turn, its result type forgotten.
+/// A change that waits to be run, its result type forgotten.
 #[async_trait]
 trait Change: Send {
     /// Runs the change; the result waits in what is returned.
@@ -157,6 +174,28 @@ where
     }
 }
 
+/// A change that may fail for reasons of its own.
+struct Checked<T, F> {
+    work: F,
+    answer: oneshot::Sender<Result<T, Error>>,
+}
+
+#[async_trait]
+impl<T, F> Change for Checked<T, F>
+where
+    T: Send + 'static,
+    F: for<'c> FnOnce(&'c mut SqliteConnection) -> database::Work<'c, T> + Send + 'static,
+{
+    async fn run(self: Box<Self>, _store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
+        let result = (self.work)(connection).await;
+        Box::new(Ran { result, answer: self.answer })
+    }
+
+    fn refuse(self: Box<Self>, error: Error) {
+        let _ = self.answer.send(Err(error));
+    }
+}
+
 impl<T: Send + 'static> Outcome for Ran<T> {
     fn error(&self) -> Option<&Error> {
         self.result.as_ref().err()
@@ -171,7 +210,7 @@ impl<T: Send + 'static> Outcome for Ran<T> {
 struct Task {
     store: Arc<str>,
     connection: SqliteConnection,
-    turn: Turn,
+    write_lock: WriteLock,
     changes: mpsc::Receiver<Message>,
     counters: Arc<Counters>,
     /// Who waits for the end.
@@ -227,8 +266,8 @@ impl Task {
 
     /// One transaction: `first` and whatever waits by the time each change before it has run.
     async fn commit_together(&mut self, first: Box<dyn Change>) -> Result<(), Error> {
-        let turn = Arc::clone(&self.turn);
-        let _ours = turn.lock().await;
+        let write_lock = Arc::clone(&self.write_lock);
+        let _ours = write_lock.lock().await;
         if let Err(error) = self.begin().await {
             first.refuse(error.clone());
             return Err(error);

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use syncline_core::outbox::{Moment, Verdict};
 use syncline_store::outbox::{
-    Claimed, ENTRIES_MAX, Kind, List, NewEntry, Outbox, Receipt, Settings, State, Which, enqueue_in,
+    Claimed, ENTRIES_MAX, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate, Settings, State, Which,
+    enqueue_in,
 };
 use syncline_store::{Backend, Error};
 
@@ -271,21 +272,37 @@ pub(crate) async fn ss_07_a_receipt_is_kept_and_the_applications_row_says_upload
         outbox.enqueue(&[entry("recording_file", "r1", "{}"), entry("call_log", "c1", "{}")]).await.unwrap();
     let receipt = Receipt {
         entry: given[0],
-        recording_id: "r1".to_owned(),
+        file_id: "r1".to_owned(),
         file_url: "https://front.example/storage/recordings/c1/mixed.wav".to_owned(),
         bytes: 1 << 40,
         sha256: "ab".repeat(32),
     };
-    outbox.store_receipt(&receipt).await.unwrap();
+    let update = |column: &str| ReceiptUpdate {
+        table: "recordings".to_owned(),
+        id_column: "id".to_owned(),
+        set: vec![
+            (column.to_owned(), "uploaded".into()),
+            ("s3_url".to_owned(), receipt.file_url.as_str().into()),
+        ],
+    };
+    // Where there is no such table, nothing is changed.
+    outbox.store_receipt(&receipt, Some(&update("upload_status"))).await.unwrap();
     assert_eq!(outbox.receipt(given[0]).await.unwrap(), Some(receipt.clone()));
     assert_eq!(outbox.receipt(given[1]).await.unwrap(), None);
     fixture.execute("CREATE TABLE recordings (id text PRIMARY KEY, upload_status text, s3_url text)").await;
     fixture.execute("INSERT INTO recordings VALUES ('r1', 'pending', NULL), ('r2', 'pending', NULL)").await;
-    outbox.store_receipt(&receipt).await.unwrap();
+    outbox.store_receipt(&receipt, Some(&update("upload_status"))).await.unwrap();
     let uploaded =
         "recordings WHERE id = 'r1' AND upload_status = 'uploaded' AND s3_url LIKE '%/c1/mixed.wav'";
     assert_eq!(fixture.rows(uploaded).await, 1);
     assert_eq!(fixture.rows("recordings WHERE upload_status = 'pending'").await, 1);
+    // A column that is not there fails this receipt, and keeps nothing of it.
+    let second = Receipt { entry: given[1], ..receipt.clone() };
+    let wrong = outbox.store_receipt(&second, Some(&update("state"))).await.unwrap_err();
+    assert!(wrong.to_string().contains("recordings.state"), "{wrong}");
+    let unsafe_name = outbox.store_receipt(&second, Some(&update("a\" = 1; --"))).await.unwrap_err();
+    assert!(matches!(unsafe_name, Error::Invalid { .. }), "{unsafe_name}");
+    assert_eq!(outbox.receipt(given[1]).await.unwrap(), None);
     // Files and changes are claimed apart.
     let files = outbox.claim("w", Kind::File, 10, LEASE).await.unwrap();
     assert_eq!(ids(&files), given[..1]);

@@ -9,7 +9,7 @@ use syncline_core::state::names::{DELTA_MAX, HORIZON, VALUE_MAX_BYTES};
 use syncline_core::state::{Change, Entry, Kept, Space, Stamp, Start, Stored, Value};
 use syncline_core::time::Timestamp;
 use syncline_store::state::{
-    Asked, BATCH_MAX, Batch, Listed, Moved, NEW_EPOCH, Page, Pushed, SPACE_ENTITIES_MAX, States,
+    Asked, BATCH_MAX, Batch, Listed, NEW_EPOCH, Page, Pushed, SPACE_ENTITIES_MAX, SpaceChanged, States,
 };
 use syncline_store::{Backend, Store};
 
@@ -221,7 +221,7 @@ pub(crate) async fn st_23_news_is_heard_here_and_elsewhere(fixture: &Fixture) {
     let other = fixture.another().await;
     let (mut here, mut there) = (fixture.store.states().listen(), other.states().listen());
     push(&fixture.store, vec![put("a", "{}", now_ms())]).await;
-    assert_eq!(here.recv().await.unwrap(), Moved { space: "list".to_owned(), number: 1 });
+    assert_eq!(here.recv().await.unwrap(), SpaceChanged { space: "list".to_owned(), number: 1 });
     push(&fixture.store, vec![]).await;
     assert!(here.try_recv().is_err(), "no news is not told");
     // Other nodes hear it where the database can tell them: not from a file, and not through a pooler.

@@ -29,10 +29,9 @@ const ROUNDS: usize = 10;
 const ROUNDS_LEFT_OUT: usize = 3;
 
 /// Statements that read more of a larger table by their nature, and why that is right.
-const READ_WHAT_THEY_ARE_FOR: [(&str, &str); 10] = [
+const READ_WHAT_THEY_ARE_FOR: [(&str, &str); 9] = [
     ("SELECT (SELECT count(*) FROM sync_outbox", "counts the outbox for its operator"),
     ("UPDATE sync_outbox SET behind = $ WHERE id IN", "looks at all that wait, once a minute"),
-    ("SELECT count(*) FROM syncline.shelf_books", "counts at most 100,000 books when some are added"),
     (
         "UPDATE syncline.queue_keys SET again",
         "forgets an unreadable pace, and with it what was asked for in the line",

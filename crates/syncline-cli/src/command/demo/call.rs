@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
+use syncline_calls::call_box::{self as calls, CallBox};
 use syncline_calls::invent::{InventedCall, invent};
 use syncline_core::outbox::Moment;
 use syncline_node::config::{Config, Flags};
 use syncline_store::Store;
-use syncline_store::calls::{self, CallBox};
 use uuid::Uuid;
 
 use crate::answer::now_ms;

@@ -1,12 +1,16 @@
 //! What operators and uploads ask of the outbox: counts, listings, settings, receipts.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value as Json};
+use sqlx::AssertSqlSafe;
 
+use super::super::Session;
 use super::PostgresOutbox;
 use super::sql::*;
 use crate::Error;
+use crate::database::{self, Value};
 use crate::outbox::row::{self, DetailRow, SETTINGS, StatsRow};
-use crate::outbox::{Detail, List, Receipt, Settings, Stats};
+use crate::outbox::update::quoted;
+use crate::outbox::{Detail, List, Receipt, ReceiptUpdate, Settings, Stats};
 
 impl PostgresOutbox {
     pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
@@ -59,17 +63,50 @@ impl PostgresOutbox {
         Ok(changed)
     }
 
-    pub(super) async fn write_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
+    pub(super) async fn write_receipt(
+        &self,
+        receipt: &Receipt,
+        update: Option<&ReceiptUpdate>,
+    ) -> Result<(), Error> {
         let bytes = i64::try_from(receipt.bytes).unwrap_or(i64::MAX);
         let mut session = self.engine.transaction().await?;
-        let store = self.engine.query(STORE_RECEIPT).bind(receipt.entry).bind(receipt.recording_id.clone());
+        let store = self.engine.query(STORE_RECEIPT).bind(receipt.entry).bind(receipt.file_id.clone());
         let store = store.bind(receipt.file_url.clone()).bind(bytes).bind(receipt.sha256.clone());
         session.execute(store).await?;
-        if session.value(self.engine.query(HAS_RECORDINGS)).await? {
-            let uploaded = self.engine.query(UPLOADED).bind(receipt.recording_id.clone());
-            session.execute(uploaded.bind(receipt.file_url.clone())).await?;
+        if let Some(update) = update {
+            self.update_row(&mut session, &receipt.file_id, update).await?;
         }
         session.commit().await
+    }
+
+    /// Changes the application's row for a file, where it has such a table.
+    async fn update_row(
+        &self,
+        session: &mut Session,
+        file_id: &str,
+        update: &ReceiptUpdate,
+    ) -> Result<(), Error> {
+        let columns = self.engine.query(COLUMNS).bind(update.quoted_table());
+        let columns: Vec<(String, String)> = session.all(columns).await?;
+        if columns.is_empty() {
+            return Ok(());
+        }
+        update.check_columns(columns.iter().map(|(name, _)| name.as_str()))?;
+        // Bound as what it is and cast to what the column is, be it an ENUM or a time.
+        let kind =
+            |name: &str| columns.iter().find(|column| column.0 == name).map_or("text", |column| &column.1);
+        let set = update.set.iter().enumerate().map(|(n, (column, value))| {
+            let given = if matches!(value, Value::Text(_)) { "::text" } else { "" };
+            format!("{} = ${}{given}::{}", quoted(column), n + 2, kind(column))
+        });
+        let (set, id) = (set.collect::<Vec<_>>().join(", "), quoted(&update.id_column));
+        let sql = format!(
+            "UPDATE {} SET {set} WHERE {id}::text = CASE WHEN pg_typeof({id}) = 'uuid'::regtype THEN lower($1) ELSE $1 END",
+            update.quoted_table()
+        );
+        let statement = sqlx::query(AssertSqlSafe(sql)).persistent(false).bind(file_id.to_owned());
+        let values: Vec<Value> = update.set.iter().map(|(_, value)| value.clone()).collect();
+        session.execute(database::bind_postgres(statement, &values)).await.map(drop)
     }
 
     pub(super) async fn read_settings(&self) -> Result<Settings, Error> {
@@ -101,16 +138,16 @@ impl PostgresOutbox {
 }
 
 /// What rows of `system_settings` say, in the order of [`SETTINGS`]: as columns, or as keys with values.
-fn settings_in(rows: &[Map<String, Value>]) -> [Option<String>; 4] {
+fn settings_in(rows: &[Map<String, Json>]) -> [Option<String>; 4] {
     SETTINGS.map(|name| {
         rows.iter().find_map(|row| {
-            let named = |row: &&Map<String, Value>| {
-                ["key", "name"].iter().any(|key| row.get(*key).and_then(Value::as_str) == Some(name))
+            let named = |row: &&Map<String, Json>| {
+                ["key", "name"].iter().any(|key| row.get(*key).and_then(Json::as_str) == Some(name))
             };
             let value = row.get(name).or_else(|| Some(row).filter(named)?.get("value"))?;
             match value {
-                Value::Null => None,
-                Value::String(text) => Some(text.clone()),
+                Json::Null => None,
+                Json::String(text) => Some(text.clone()),
                 other => Some(other.to_string()),
             }
         })

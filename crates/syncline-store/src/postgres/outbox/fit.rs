@@ -17,9 +17,11 @@ const COLUMNS: &str = "SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0)
      AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum) \
      FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid \
      WHERE a.attrelid = to_regclass('sync_outbox') AND a.attnum > 0 AND NOT a.attisdropped";
-/// Our trigger is made together with our columns.
-const ANNOUNCES: &str = "SELECT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = to_regclass('sync_outbox') \
-     AND tgname = 'sync_outbox_announce')";
+/// Our trigger is made together with our columns: the schema of its function, and whether a Syncline has its tables there.
+const ANNOUNCES: &str = "SELECT n.nspname::text, EXISTS (SELECT FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid \
+     WHERE c.relnamespace = n.oid AND c.relname = 'migrations' AND a.attname = 'part') \
+     FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid JOIN pg_namespace AS n ON n.oid = p.pronamespace \
+     WHERE t.tgrelid = to_regclass('sync_outbox') AND t.tgname = 'sync_outbox_announce'";
 
 const NUMBERS: [&str; 4] = ["smallint", "integer", "bigint", "numeric"];
 const TIMES: [&str; 3] = ["timestamp with time zone", "timestamp without time zone", "date"];
@@ -29,11 +31,18 @@ pub(in crate::postgres) async fn check(engine: &Engine, taken_over: bool) -> Res
     let mut session = engine.transaction().await?;
     let tables: Vec<(String, String, bool, bool)> = session.all(engine.query(TABLES)).await?;
     let columns: Vec<Column> = session.all(engine.query(COLUMNS)).await?;
-    let announces: bool = session.value(engine.query(ANNOUNCES)).await?;
+    let announces: Option<(String, bool)> = session.first(engine.query(ANNOUNCES)).await?;
     session.commit().await?;
     let unfit = |reason| Error::Unfit { store: engine.name().to_owned(), reason };
     let Some(kind) = which(&tables).map_err(unfit)? else { return Ok(()) };
-    match shape(kind, &columns, taken_over || announces) {
+    if let Some((schema, true)) = &announces
+        && schema != engine.schema().as_str()
+    {
+        let reason =
+            format!("it belongs to a Syncline in the schema {schema}; use that schema, or another table");
+        return Err(unfit(reason));
+    }
+    match shape(kind, &columns, taken_over || announces.is_some()) {
         Some(reason) => Err(unfit(reason)),
         None => Ok(()),
     }

@@ -28,7 +28,7 @@ async fn listen(pool: PgPool, wakes: Weak<Wakes>, channel: Option<String>) {
         if let Some(channel) = &channel
             && let Err(error) = hear(&pool, channel, &wakes).await
         {
-            tracing::debug!(%error, "new entries of the outbox are not heard");
+            tracing::debug!(%error, "the listening connection for new outbox entries failed; it is opened again");
         }
         wake(&wakes);
         tokio::time::sleep(LOOK_EVERY_DEAF).await;

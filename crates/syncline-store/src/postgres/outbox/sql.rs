@@ -18,19 +18,20 @@ macro_rules! is_pending {
         concat!("(CASE WHEN ", pending!($o), " THEN 1 ELSE 0 END) = 1")
     };
 }
-/// Always true, and how the indexes of all that is pending and all that is processed are asked for.
-macro_rules! by_order {
+/// A condition that is always true and that only the indexes `sync_outbox_pending` and `sync_outbox_processed` have, so that the
+/// planner must use one of them.
+macro_rules! force_index_by_order {
     ($o:literal) => {
         concat!("(CASE WHEN ", $o, "attempts < 0 THEN 1 ELSE 0 END) = 0")
     };
 }
-/// The same for the indexes by entity.
-macro_rules! by_entity {
+/// The same for `sync_outbox_pending_entity` and `sync_outbox_processed_entity`.
+macro_rules! force_index_by_entity {
     ($o:literal) => {
         concat!("(CASE WHEN ", $o, "attempts < 0 THEN 2 ELSE 0 END) = 0")
     };
 }
-pub(in crate::postgres) use by_entity;
+pub(in crate::postgres) use force_index_by_entity;
 /// The id as those indexes have it. In the order of the id alone the server would go through the whole table, if it
 /// believes that what it looks for is to be found soon.
 macro_rules! number {
@@ -76,7 +77,7 @@ pub(super) const PENDING: &str = concat!(
     "SELECT ",
     entry!(),
     " FROM sync_outbox AS o WHERE ",
-    by_order!("o."),
+    force_index_by_order!("o."),
     " AND ",
     pending!("o."),
     " ORDER BY ",
@@ -123,7 +124,7 @@ pub(super) const CLAIM: &str = concat!(
      WHERE e.entity_type = line.raw_type AND e.entity_id::text = line.entity_id AND ",
     number!("e."),
     " < line.id AND ",
-    by_entity!("e."),
+    force_index_by_entity!("e."),
     " AND ",
     pending!("e."),
     " ORDER BY e.entity_type DESC, e.entity_id::text DESC, ",
@@ -191,7 +192,7 @@ pub(super) const RENEW: &str = concat!(
 
 pub(super) const STATS: &str = concat!(
     "SELECT (SELECT count(*) FROM sync_outbox WHERE ",
-    by_order!(""),
+    force_index_by_order!(""),
     " AND ",
     pending!(""),
     "), (SELECT count(*) FROM (SELECT leased_until FROM sync_outbox WHERE ",
@@ -214,14 +215,14 @@ pub(super) const STATS: &str = concat!(
     " - (",
     microseconds!("created_at"),
     ") / 1000 FROM sync_outbox WHERE ",
-    by_order!(""),
+    force_index_by_order!(""),
     " AND ",
     pending!(""),
     " ORDER BY ",
     number!(""),
     " LIMIT 1), (SELECT delivered FROM syncline.sync_outbox_sender), \
      (SELECT count(*) FROM sync_outbox WHERE processed_at > now() - interval '1 minute' AND ",
-    by_order!(""),
+    force_index_by_order!(""),
     ")"
 );
 
@@ -244,7 +245,7 @@ macro_rules! detail {
 }
 pub(super) const LIST_PENDING: &str = detail!(
     " FROM sync_outbox AS o WHERE ",
-    by_order!("o."),
+    force_index_by_order!("o."),
     " AND ",
     pending!("o."),
     " AND ",
@@ -262,12 +263,12 @@ pub(super) const LIST_DEAD: &str = detail!(
 );
 pub(super) const LIST_PROCESSED: &str = detail!(
     " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND ",
-    by_order!("o."),
+    force_index_by_order!("o."),
     " ORDER BY o.processed_at DESC, o.id DESC LIMIT $1"
 );
 pub(super) const LIST_PROCESSED_AFTER: &str = detail!(
     " FROM sync_outbox AS o WHERE o.processed_at IS NOT NULL AND ",
-    by_order!("o."),
+    force_index_by_order!("o."),
     " AND (o.processed_at, o.id) < \
      (SELECT a.processed_at, a.id FROM sync_outbox AS a WHERE a.id = $1) ORDER BY o.processed_at DESC, o.id DESC LIMIT $2"
 );
@@ -293,7 +294,7 @@ pub(super) const DISCARD_DEAD: &str = concat!("DELETE FROM sync_outbox WHERE id 
 pub(super) const CLEANUP: &str = concat!(
     "WITH gone AS (DELETE FROM sync_outbox WHERE id IN (SELECT id FROM sync_outbox \
      WHERE processed_at < now() - $1 * interval '1 millisecond' AND ",
-    by_order!(""),
+    force_index_by_order!(""),
     " ORDER BY processed_at, id LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id::bigint AS id), \
      receipts AS (DELETE FROM syncline.sync_receipts USING gone WHERE entry_id = gone.id) SELECT count(*) FROM gone"
 );
@@ -308,12 +309,9 @@ pub(super) const STORE_RECEIPT: &str = concat!(
     ") ON CONFLICT (entry_id) DO UPDATE SET file_id = excluded.file_id, file_url = excluded.file_url, \
      bytes = excluded.bytes, sha256 = excluded.sha256, stored_at = excluded.stored_at"
 );
-/// Whether the application has a table of recordings with the columns that are to be set.
-pub(super) const HAS_RECORDINGS: &str = "SELECT count(*) = 3 FROM pg_attribute WHERE attrelid = to_regclass('recordings') \
-     AND attname IN ('id', 'upload_status', 's3_url') AND NOT attisdropped";
-/// A UUID is written in small letters, whatever its sender writes.
-pub(super) const UPLOADED: &str = "UPDATE recordings SET upload_status = 'uploaded', s3_url = $2 \
-     WHERE id::text = CASE WHEN pg_typeof(id) = 'uuid'::regtype THEN lower($1) ELSE $1 END";
+/// Name and type of each column of a table; none if there is no such table.
+pub(super) const COLUMNS: &str = "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute \
+     WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped";
 
 pub(super) const SETTINGS_ROWS: &str = "SELECT to_jsonb(s)::text FROM system_settings AS s LIMIT 1000";
 pub(super) const HAS_SETTINGS: &str = "SELECT to_regclass('system_settings') IS NOT NULL";

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::super::Engine;
 use super::super::listen::Listener;
 use crate::Error;
-use crate::queue::desk::Desk;
+use crate::queue::registry::QueueRegistry;
 
 const CHANNEL: &str = "queue";
 /// The payload is who calls, so that nobody wakes itself, and the queue.
@@ -47,7 +47,7 @@ impl Caller {
             tokio::spawn(async move {
                 while let Some(queues) = caller.take() {
                     if let Err(error) = caller.call(&engine, queues).await {
-                        tracing::debug!(%error, "a change of a queue was not announced");
+                        tracing::debug!(%error, "a change of a queue could not be announced to other nodes");
                     }
                 }
             });
@@ -68,24 +68,24 @@ impl Caller {
     }
 
     /// Passes on what others announce until the connection is lost. Behind a pooler nothing can be heard.
-    pub(super) async fn hear(&self, engine: &Engine, desk: &Desk) -> Result<Infallible, Error> {
+    pub(super) async fn hear(&self, engine: &Engine, registry: &QueueRegistry) -> Result<Infallible, Error> {
         if engine.pooled {
             return std::future::pending().await;
         }
         let mut listener =
             Listener::open(&engine.pool, &engine.schema().channel(CHANNEL)).await.map_err(engine.failed())?;
-        desk.set_hears(true);
-        desk.all_changed();
+        registry.set_hears(true);
+        registry.all_changed();
         loop {
             let Some(notification) = listener.next().await.map_err(engine.failed())? else {
                 // The connection was lost and made anew; who knows what was said meanwhile.
-                desk.all_changed();
+                registry.all_changed();
                 continue;
             };
             match notification.payload().split_once(' ') {
                 Some((caller, _)) if caller == &*self.name => {}
-                Some((_, queue)) => desk.changed(queue),
-                None => desk.all_changed(),
+                Some((_, queue)) => registry.changed(queue),
+                None => registry.all_changed(),
             }
         }
     }

@@ -20,7 +20,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
-use crate::sqlite::writer::{ADMISSION_MAX, BATCH_MAX, QUEUE_MAX, Turn};
+use crate::sqlite::writer::{ADMISSION_MAX, BATCH_MAX, QUEUE_MAX, WriteLock};
 use crate::sqlite::{BUSY_WAIT, LOG_KEPT_BYTES};
 
 /// Different statements this thread runs; each is prepared once.
@@ -44,7 +44,7 @@ impl Ledger {
         store: Arc<str>,
         file: &Path,
         in_memory: bool,
-        turn: Turn,
+        write_lock: WriteLock,
     ) -> Result<Self, Error> {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = oneshot::channel();
@@ -53,7 +53,7 @@ impl Ledger {
             Ok(connection) => {
                 // Whoever opened this has gone, and the queue with it.
                 let _ = opened.send(Ok(()));
-                let mut clerk = Clerk { store: name, connection, turn, changes, closing: Vec::new() };
+                let mut clerk = Clerk { store: name, connection, write_lock, changes, closing: Vec::new() };
                 clerk.run();
                 clerk.close();
             }
@@ -117,7 +117,7 @@ fn connect(file: &Path, in_memory: bool) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A change waiting for its turn, its result type forgotten.
+/// A change that waits to be run, its result type forgotten.
 trait Change: Send {
     /// Runs the change and keeps its result.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
@@ -154,7 +154,7 @@ where
 struct Clerk {
     store: Arc<str>,
     connection: Connection,
-    turn: Turn,
+    write_lock: WriteLock,
     changes: mpsc::Receiver<Message>,
     /// Who waits for the end.
     closing: Vec<oneshot::Sender<()>>,
@@ -187,8 +187,8 @@ impl Clerk {
 
     /// One transaction: what is in `together`, and whatever waits by the time each change before it has run.
     fn commit(&mut self, together: &mut Vec<Box<dyn Change>>) -> Result<(), Error> {
-        let turn = Arc::clone(&self.turn);
-        let _ours = turn.blocking_lock();
+        let write_lock = Arc::clone(&self.write_lock);
+        let _ours = write_lock.blocking_lock();
         let store = Arc::clone(&self.store);
         let failed = |error| Error::rusqlite(&store, &error);
         let transaction =
@@ -244,17 +244,17 @@ mod tests {
     struct World {
         _folder: tempfile::TempDir,
         ledger: Ledger,
-        turn: Turn,
+        write_lock: WriteLock,
     }
 
     async fn open() -> World {
         let folder = tempfile::tempdir().unwrap();
-        let turn = Turn::default();
+        let write_lock = WriteLock::default();
         let file = folder.path().join("store.db");
-        let ledger = Ledger::open("store".into(), &file, false, Arc::clone(&turn)).await.unwrap();
+        let ledger = Ledger::open("store".into(), &file, false, Arc::clone(&write_lock)).await.unwrap();
         let create = "CREATE TABLE kept (id INTEGER PRIMARY KEY CHECK (id > 0)) STRICT";
         ledger.write(move |connection| connection.execute_batch(create)).await.unwrap();
-        World { _folder: folder, ledger, turn }
+        World { _folder: folder, ledger, write_lock }
     }
 
     impl World {
@@ -264,9 +264,9 @@ mod tests {
                 .await
         }
 
-        /// Keeps them in one transaction: the thread waits for its turn until all of them are queued.
+        /// Keeps them in one transaction: the thread waits for the write lock until all of them are queued.
         async fn keep_together(&self, ids: &[i64]) -> Vec<Result<usize, Error>> {
-            let others = self.turn.lock().await;
+            let others = self.write_lock.lock().await;
             let queued = async {
                 // The first one has been taken from the queue.
                 while self.ledger.queue.capacity() != QUEUE_MAX - (ids.len() - 1) {
@@ -308,7 +308,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_cannot_be_opened_is_told_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let opened = Ledger::open("store".into(), folder.path(), false, Turn::default()).await;
+        let opened = Ledger::open("store".into(), folder.path(), false, WriteLock::default()).await;
         assert!(matches!(opened, Err(Error::Denied { .. })), "{opened:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! What operators and uploads ask of the outbox: counts, listings, settings, receipts.
 
+use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::outbox::Moment;
 
@@ -7,8 +8,10 @@ use super::super::statement;
 use super::sql::*;
 use super::{SqliteOutbox, json};
 use crate::Error;
+use crate::database::{self, Value};
 use crate::outbox::row::{self, DetailRow, SETTINGS, StatsRow};
-use crate::outbox::{Detail, List, Receipt, Settings, Stats};
+use crate::outbox::update::quoted;
+use crate::outbox::{Detail, List, Receipt, ReceiptUpdate, Settings, Stats};
 
 impl SqliteOutbox {
     pub(super) async fn read_stats(&self) -> Result<Stats, Error> {
@@ -81,20 +84,28 @@ impl SqliteOutbox {
         removed.await
     }
 
-    pub(super) async fn write_receipt(&self, receipt: &Receipt) -> Result<(), Error> {
-        let (receipt, now_ms) = (receipt.clone(), self.engine.clock().wall_ms());
-        let stored = self.engine.write(move |connection| {
+    pub(super) async fn write_receipt(
+        &self,
+        receipt: &Receipt,
+        update: Option<&ReceiptUpdate>,
+    ) -> Result<(), Error> {
+        let (receipt, update, now_ms) = (receipt.clone(), update.cloned(), self.engine.clock().wall_ms());
+        let store = self.engine.name().to_owned();
+        let stored = self.engine.write_checked(move |connection| {
             Box::pin(async move {
+                let failed = |error| Error::sqlite(&store, &error);
                 let bytes = i64::try_from(receipt.bytes).unwrap_or(i64::MAX);
-                let store = statement::query(STORE_RECEIPT).bind(receipt.entry).bind(&receipt.recording_id);
-                let store = store.bind(&receipt.file_url).bind(bytes).bind(&receipt.sha256).bind(now_ms);
-                store.execute(&mut *connection).await?;
-                if statement::query_scalar(HAS_RECORDINGS).fetch_one(&mut *connection).await? {
-                    let uploaded =
-                        statement::query(UPLOADED).bind(receipt.recording_id).bind(receipt.file_url);
-                    uploaded.execute(connection).await?;
+                let keep = statement::query(STORE_RECEIPT).bind(receipt.entry).bind(&receipt.file_id);
+                let keep = keep.bind(&receipt.file_url).bind(bytes).bind(&receipt.sha256).bind(now_ms);
+                keep.execute(&mut *connection).await.map_err(failed)?;
+                let Some(update) = update else { return Ok(()) };
+                let columns = statement::query_scalar(COLUMNS).bind(&update.table);
+                let columns: Vec<String> = columns.fetch_all(&mut *connection).await.map_err(failed)?;
+                if columns.is_empty() {
+                    return Ok(());
                 }
-                Ok(())
+                update.check_columns(columns.iter().map(String::as_str))?;
+                update_row(connection, &receipt.file_id, &update).await.map_err(failed)
             })
         });
         stored.await
@@ -111,6 +122,26 @@ impl SqliteOutbox {
             self.engine.write(move |connection| Box::pin(write_settings(connection, texts))).await?;
         written.map_or(Ok(()), |missing| Err(row::no_such_setting(missing)))
     }
+}
+
+/// Changes the application's row for a file. An id that is a blob is the UUID it is.
+async fn update_row(
+    connection: &mut SqliteConnection,
+    file_id: &str,
+    update: &ReceiptUpdate,
+) -> sqlx::Result<()> {
+    let set = update.set.iter().enumerate();
+    let set = set.map(|(n, (column, _))| format!("{} = ${}", quoted(column), n + 2)).collect::<Vec<_>>();
+    let id = quoted(&update.id_column);
+    let sql = format!(
+        "UPDATE {} SET {} WHERE {id} = $1 OR (typeof({id}) = 'blob' AND lower(hex({id})) = lower(replace($1, '-', '')))",
+        update.quoted_table(),
+        set.join(", "),
+    );
+    let values: Vec<Value> = update.set.iter().map(|(_, value)| value.clone()).collect();
+    let statement = sqlx::query(AssertSqlSafe(sql)).persistent(false).bind(file_id.to_owned());
+    database::bind_sqlite(statement, &values).execute(connection).await?;
+    Ok(())
 }
 
 /// In the order of [`SETTINGS`]: from columns, or from keys with values.

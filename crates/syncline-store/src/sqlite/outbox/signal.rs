@@ -32,7 +32,7 @@ pub(super) fn follow(engine: &Engine) {
 async fn watch(file: PathBuf, readers: SqlitePool, wakes: Weak<Wakes>) {
     while !readers.is_closed() {
         if let Err(error) = look_after(&file, &readers, &wakes).await {
-            tracing::debug!(file = %file.display(), %error, "commits of other processes are not heard");
+            tracing::debug!(file = %file.display(), %error, "commits of other processes cannot be watched; it is tried again");
             sleep(AGAIN_AFTER).await;
         }
     }

@@ -265,9 +265,8 @@ pub(super) const STORE_RECEIPT: &str = "INSERT INTO syncline.sync_receipts \
      (entry_id, file_id, file_url, bytes, sha256, stored_at) VALUES ($1, $2, $3, $4, $5, $6) \
      ON CONFLICT (entry_id) DO UPDATE SET file_id = excluded.file_id, file_url = excluded.file_url, \
      bytes = excluded.bytes, sha256 = excluded.sha256, stored_at = excluded.stored_at";
-pub(super) const HAS_RECORDINGS: &str = "SELECT count(*) = 3 FROM pragma_table_info('recordings') WHERE name IN ('id', 'upload_status', 's3_url')";
-pub(super) const UPLOADED: &str = "UPDATE recordings SET upload_status = 'uploaded', s3_url = $2 \
-     WHERE id = $1 OR (typeof(id) = 'blob' AND lower(hex(id)) = lower(replace($1, '-', '')))";
+/// The columns of a table; none if there is no such table.
+pub(super) const COLUMNS: &str = "SELECT name FROM pragma_table_info($1)";
 
 pub(super) const SETTINGS_COLUMNS: &str = "SELECT name FROM pragma_table_info('system_settings')";
 pub(super) const CREATE_SETTINGS: &str = "CREATE TABLE system_settings (id INTEGER PRIMARY KEY CHECK (id = 1), \

@@ -31,12 +31,11 @@ impl Belief {
 }
 
 /// Each row in another state, and back.
-const TURNS: [(&str, &str, &str); 8] = [
+const TURNS: [(&str, &str, &str); 7] = [
     ("syncline.queue_keys", "place = 4, due = 5", "place = 0, due = NULL"),
     ("syncline.kv", "expires_at = 1", "expires_at = NULL"),
     ("syncline.locks", "expires_at = 1", "expires_at = 4000000000000"),
     ("sync_outbox", "dead_at = 1, due_at = 5, behind = 1", "dead_at = NULL, due_at = NULL, behind = NULL"),
-    ("syncline.shelf_books", "book = NULL", "book = '{}'"),
     (
         "syncline.schedule_runs",
         "state = 'running'",
@@ -108,11 +107,6 @@ async fn rows(store: &Store, connection: &mut PgConnection, owner: &str, size: u
          SELECT 'OWNER', 'b' || n, 'node', 'watched', CASE WHEN n % 2 = 0 THEN 'skipped' ELSE 'done' END, \
          4000000000000, 1 FROM generate_series(1, SIZE) AS n",
         "INSERT INTO syncline.schedule_totals SELECT 'OWNER' || n, 'run', 'watched', 1, 0, 0, 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO syncline.shelf_books (isbn, book, added_at) SELECT 'OWNER' || n, '{}', 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO syncline.shelf_covers SELECT 'OWNER' || n, NULL, 1 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO syncline.shelf_searches (search, created_at, asked_at) VALUES ('OWNER', 1, 1)",
-        "INSERT INTO syncline.shelf_finds SELECT s.id, n - 1, 'OWNER' || n, '{}' FROM syncline.shelf_searches AS s, \
-         generate_series(1, SIZE) AS n WHERE s.search = 'OWNER'",
     ] {
         execute(connection, sql.replace("OWNER", owner).replace("SIZE", &size.to_string())).await;
     }

@@ -16,7 +16,6 @@ use syncline_store::lock::Request;
 use syncline_store::outbox::{self, NewEntry, Receipt, Which};
 use syncline_store::queue::{GivenUp, List};
 use syncline_store::schedule::{self, Dead, Ending, Filter, Intent, Keep, Nodes, Show};
-use syncline_store::shelf::Found;
 use syncline_store::state::{Asked, Batch};
 
 use super::fill::{put, removed, rules};
@@ -30,7 +29,6 @@ pub(super) async fn operate(store: &Store, size: usize, round: usize) {
     outbox(store, round).await;
     inbox(store, round).await;
     schedule(store, round).await;
-    shelf(store, round).await;
     state(store, round).await;
 }
 
@@ -150,12 +148,12 @@ async fn outbox(store: &Store, round: usize) {
     outbox.stats().await.unwrap();
     let receipt = Receipt {
         entry: pending[2].id,
-        recording_id: "r".to_owned(),
+        file_id: "r".to_owned(),
         file_url: "u".to_owned(),
         bytes: 1,
         sha256: "s".to_owned(),
     };
-    outbox.store_receipt(&receipt).await.unwrap();
+    outbox.store_receipt(&receipt, None).await.unwrap();
     outbox.receipt(receipt.entry).await.unwrap();
     outbox.settings().await.unwrap();
     outbox.sender().await.unwrap();
@@ -222,32 +220,6 @@ async fn schedule(store: &Store, round: usize) {
     schedule.abandon(Dead { nodes: Nodes::Only(&["node"]), older_than: Duration::ZERO }).await.unwrap();
     let keep = Keep { rows_max: 30, age_max: Duration::from_secs(1), rows_min: 20 };
     schedule.trim("own", keep, 5).await.unwrap();
-}
-
-async fn shelf(store: &Store, round: usize) {
-    let shelf = store.shelf();
-    let isbns: Vec<String> = (0..3).map(|n| format!("new {round} {n}")).collect();
-    shelf.add(&isbns).await.unwrap();
-    shelf.found(&isbns[0], "{}").await.unwrap();
-    shelf.set_cover(&isbns[0], Some("c")).await.unwrap();
-    shelf.book("own7").await.unwrap();
-    let page = shelf.books(None, 3).await.unwrap();
-    shelf.books(page.last().map(|book| book.id), 3).await.unwrap();
-    shelf.searching(0, 3).await.unwrap();
-    shelf.remove(&isbns[1]).await.unwrap();
-    let text = format!("search {round}");
-    let saved = shelf.save_search(&text).await.unwrap();
-    shelf.change_search(saved.id, &format!("{text} b")).await.unwrap();
-    let found = Found {
-        books: vec![("i".to_owned(), "{}".to_owned())],
-        total: Some(1),
-        ending: "complete".to_owned(),
-    };
-    shelf.collect(&format!("{text} b"), &found).await.unwrap();
-    let searches = shelf.searches().await.unwrap();
-    shelf.search(searches[0].id).await.unwrap();
-    shelf.finds(searches[0].id, 5, 3).await.unwrap();
-    shelf.remove_search(saved.id).await.unwrap();
 }
 
 async fn state(store: &Store, round: usize) {

@@ -1,7 +1,7 @@
-//! What one process knows of the queues it uses: when it saw what, and who wants to hear of changes.
+//! The queues that this process uses: for each its pacer, and who is to be notified of changes.
 //!
-//! A pacer measures from the moment it saw a thing, so it must outlive the operation that saw it. Each queue has a lane:
-//! of all the operations of this process that look at its pace, one goes at a time.
+//! A pacer measures from the moment it saw a thing, so it must outlive the operation that saw it. A lock for each queue lets one
+//! operation of this process at a time use the pacer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,84 +18,84 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The queues that this process uses. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
+pub(crate) struct QueueRegistry {
     clock: ProcessClock,
-    lanes: Arc<Mutex<Lanes>>,
+    states: Arc<Mutex<QueueStates>>,
     /// Whether other processes' changes are announced to this one.
     hears: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-struct Lanes {
-    by_name: HashMap<String, Arc<Lane>>,
+struct QueueStates {
+    by_name: HashMap<String, Arc<QueueState>>,
     /// Somebody follows what other processes change.
     followed: bool,
 }
 
 /// One queue, as this process knows it.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct QueueState {
     pacer: tokio::sync::Mutex<Option<Pacer>>,
     changes: watch::Sender<u64>,
     /// Results that were dropped here because there were too many.
     dropped: AtomicU64,
 }
 
-impl Desk {
+impl QueueRegistry {
     pub(crate) fn new() -> Self {
-        Self { clock: ProcessClock { origin: Instant::now() }, lanes: Arc::default(), hears: Arc::default() }
+        Self { clock: ProcessClock { origin: Instant::now() }, states: Arc::default(), hears: Arc::default() }
     }
 
     pub(crate) fn clock(&self) -> ProcessClock {
         self.clock
     }
 
-    /// The lane of a queue.
-    pub(crate) fn lane(&self, queue: &str) -> Arc<Lane> {
-        let mut lanes = self.lanes();
-        if let Some(lane) = lanes.by_name.get(queue) {
-            return Arc::clone(lane);
+    /// What this process knows of a queue.
+    pub(crate) fn state(&self, queue: &str) -> Arc<QueueState> {
+        let mut states = self.states();
+        if let Some(state) = states.by_name.get(queue) {
+            return Arc::clone(state);
         }
         let (pacer, changes) = (tokio::sync::Mutex::default(), watch::Sender::new(0));
-        let lane = Arc::new(Lane { pacer, changes, dropped: AtomicU64::new(0) });
-        lanes.by_name.insert(queue.to_owned(), Arc::clone(&lane));
-        lane
+        let state = Arc::new(QueueState { pacer, changes, dropped: AtomicU64::new(0) });
+        states.by_name.insert(queue.to_owned(), Arc::clone(&state));
+        state
     }
 
     /// Tells whoever waits in this process that a queue has changed.
     pub(crate) fn changed(&self, queue: &str) {
-        if let Some(lane) = self.lanes().by_name.get(queue) {
-            lane.changes.send_modify(|changes| *changes += 1);
+        if let Some(state) = self.states().by_name.get(queue) {
+            state.changes.send_modify(|changes| *changes += 1);
         }
     }
 
     /// To hear of changes of a queue.
     pub(crate) fn changes(&self, queue: &str) -> watch::Receiver<u64> {
-        self.lane(queue).changes.subscribe()
+        self.state(queue).changes.subscribe()
     }
 
     /// Whether the caller is to follow what others change; nobody else does then.
     pub(crate) fn begin_following(&self) -> bool {
-        !std::mem::replace(&mut self.lanes().followed, true)
+        !std::mem::replace(&mut self.states().followed, true)
     }
 
     pub(crate) fn stop_following(&self) {
-        self.lanes().followed = false;
+        self.states().followed = false;
     }
 
     /// The queues that somebody watches; `None` if there are none, and nobody follows any more then.
     pub(crate) fn watched_or_stop(&self) -> Option<Vec<String>> {
-        let mut lanes = self.lanes();
-        let watched = lanes.by_name.iter().filter(|(_, lane)| lane.changes.receiver_count() > 0);
+        let mut states = self.states();
+        let watched = states.by_name.iter().filter(|(_, state)| state.changes.receiver_count() > 0);
         let watched: Vec<String> = watched.map(|(queue, _)| queue.clone()).collect();
-        lanes.followed = !watched.is_empty();
-        lanes.followed.then_some(watched)
+        states.followed = !watched.is_empty();
+        states.followed.then_some(watched)
     }
 
     /// Tells everybody who watches anything: changes may have been missed.
     pub(crate) fn all_changed(&self) {
-        for lane in self.lanes().by_name.values() {
-            lane.changes.send_modify(|changes| *changes += 1);
+        for state in self.states().by_name.values() {
+            state.changes.send_modify(|changes| *changes += 1);
         }
     }
 
@@ -107,12 +107,12 @@ impl Desk {
         self.hears.store(hears, Ordering::Relaxed);
     }
 
-    fn lanes(&self) -> std::sync::MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> std::sync::MutexGuard<'_, QueueStates> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lane {
+impl QueueState {
     pub(crate) fn count_dropped(&self, results: u64) {
         self.dropped.fetch_add(results, Ordering::Relaxed);
     }
@@ -121,23 +121,23 @@ impl Lane {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits for its turn. The pacer inside goes by `settings`; what an earlier one with other settings saw is
+    /// Waits for its transaction. The pacer inside goes by `settings`; what an earlier one with other settings saw is
     /// forgotten, which costs an interval.
-    pub(crate) async fn enter(&self, settings: &Settings) -> Turnstile<'_> {
+    pub(crate) async fn enter(&self, settings: &Settings) -> PacerGuard<'_> {
         let mut guard = self.pacer.lock().await;
         if guard.as_ref().is_none_or(|pacer| pacer.settings() != settings) {
             *guard = Some(Pacer::new(*settings));
         }
-        Turnstile { guard }
+        PacerGuard { guard }
     }
 }
 
-/// The lane, held.
-pub(crate) struct Turnstile<'a> {
+/// Exclusive access to this process's pacer for one queue.
+pub(crate) struct PacerGuard<'a> {
     guard: MutexGuard<'a, Option<Pacer>>,
 }
 
-impl Turnstile<'_> {
+impl PacerGuard<'_> {
     pub(crate) fn pacer(&mut self) -> &mut Pacer {
         self.guard.as_mut().expect("entering has put one here")
     }

@@ -1,10 +1,90 @@
-//! Scanned books, covers and saved searches.
+//! Scanned books, covers and saved searches: one suite, run on SQLite and on PostgreSQL.
+
+#![cfg(test)]
 
 use futures::future::join_all;
-use syncline_store::Error;
-use syncline_store::shelf::{ADD_MAX, BOOK_MAX_BYTES, Cover, Found, LIST_MAX};
+use sqlx::{Connection, PgConnection, SqliteConnection};
+use syncline_bookshelf::shelf_store::{
+    ADD_MAX, BOOK_MAX_BYTES, Cover, Found, LIST_MAX, MIGRATIONS, ShelfStore,
+};
+use syncline_store::{Backend, Error, Options, Store};
 
-use super::fixture::Fixture;
+/// A store with the bookshelf's tables alone, in a database of its own.
+struct Fixture {
+    store: Store,
+    url: String,
+    /// Dropped last: the database goes with it.
+    _home: Box<dyn Send + Sync>,
+}
+
+impl Fixture {
+    async fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("shelf.db").display());
+        Self { store: open(&url).await, url, _home: Box::new(folder) }
+    }
+
+    async fn postgres() -> Self {
+        let database = tokio::task::spawn_blocking(syncline_sim::postgres::database).await.unwrap();
+        let url = database.url.clone();
+        Self { store: open(&url).await, url, _home: Box::new(database) }
+    }
+
+    fn shelf(&self) -> ShelfStore {
+        ShelfStore::new(&self.store)
+    }
+
+    async fn finds_kept(&self) -> i64 {
+        match self.store.backend() {
+            Backend::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                let count = "SELECT count(*) FROM syncline_shelf_finds";
+                sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
+            }
+            Backend::Postgres => {
+                let mut connection = PgConnection::connect(&self.url).await.unwrap();
+                let count = "SELECT count(*) FROM syncline.shelf_finds";
+                sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
+            }
+        }
+    }
+}
+
+async fn open(url: &str) -> Store {
+    Store::open_with(url, &Options::of(&[&MIGRATIONS])).await.unwrap()
+}
+
+macro_rules! on_both_engines {
+    ($($case:ident,)*) => {
+        mod sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(&super::Fixture::sqlite().await).await;
+                }
+            )*
+        }
+
+        mod postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(&super::Fixture::postgres().await).await;
+                }
+            )*
+        }
+    };
+}
+
+on_both_engines! {
+    bk_01_a_scanned_book_is_there_once_whoever_scans_it,
+    bk_07_books_are_listed_newest_first_and_survive_a_restart,
+    bk_01_what_is_found_of_a_removed_book_does_not_bring_it_back,
+    bk_05_a_cover_is_unknown_then_there_or_none_and_outlives_its_book,
+    bk_02_the_finds_of_a_search_are_replaced_all_at_once,
+    bk_02_a_search_is_saved_once_and_can_be_changed,
+    bk_04_what_breaks_a_bound_of_the_shelf_is_refused,
+}
 
 fn isbns(numbers: std::ops::Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("978{number:010}")).collect()
@@ -15,8 +95,8 @@ fn found(isbns: &[String]) -> Found {
     Found { books, total: Some(isbns.len() as u64), ending: "complete".to_owned() }
 }
 
-pub(crate) async fn bk_01_a_scanned_book_is_there_once_whoever_scans_it(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_01_a_scanned_book_is_there_once_whoever_scans_it(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     let scans = isbns(0..20);
     let added = join_all((0..8).map(|_| shelf.add(&scans))).await;
     for (place, isbn) in scans.iter().enumerate() {
@@ -28,11 +108,11 @@ pub(crate) async fn bk_01_a_scanned_book_is_there_once_whoever_scans_it(fixture:
     assert_eq!(shelf.count().await.unwrap(), 21);
 }
 
-pub(crate) async fn bk_07_books_are_listed_newest_first_and_survive_a_restart(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_07_books_are_listed_newest_first_and_survive_a_restart(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     shelf.add(&isbns(0..5)).await.unwrap();
     shelf.found("9780000000003", "{\"title\":\"三\"}").await.unwrap().unwrap();
-    let again = fixture.another().await.shelf();
+    let again = ShelfStore::new(&open(&fixture.url).await);
     let first = again.books(None, 2).await.unwrap();
     assert_eq!(
         first.iter().map(|book| book.isbn.as_str()).collect::<Vec<_>>(),
@@ -52,8 +132,8 @@ pub(crate) async fn bk_07_books_are_listed_newest_first_and_survive_a_restart(fi
     assert_eq!(searching, ["9780000000000", "9780000000001", "9780000000002", "9780000000004"]);
 }
 
-pub(crate) async fn bk_01_what_is_found_of_a_removed_book_does_not_bring_it_back(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_01_what_is_found_of_a_removed_book_does_not_bring_it_back(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     let isbn = isbns(1..2);
     shelf.add(&isbn).await.unwrap();
     assert!(shelf.remove(&isbn[0]).await.unwrap());
@@ -63,8 +143,8 @@ pub(crate) async fn bk_01_what_is_found_of_a_removed_book_does_not_bring_it_back
     assert_eq!((shelf.book(&isbn[0]).await.unwrap(), shelf.count().await.unwrap()), (None, 0));
 }
 
-pub(crate) async fn bk_05_a_cover_is_unknown_then_there_or_none_and_outlives_its_book(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_05_a_cover_is_unknown_then_there_or_none_and_outlives_its_book(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     let isbns = isbns(0..2);
     shelf.add(&isbns).await.unwrap();
     assert_eq!(shelf.book(&isbns[0]).await.unwrap().unwrap().cover, Cover::Unknown);
@@ -76,8 +156,8 @@ pub(crate) async fn bk_05_a_cover_is_unknown_then_there_or_none_and_outlives_its
     assert_eq!(shelf.book(&isbns[0]).await.unwrap().unwrap().cover, Cover::At("[\"n\"]".to_owned()));
 }
 
-pub(crate) async fn bk_02_the_finds_of_a_search_are_replaced_all_at_once(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_02_the_finds_of_a_search_are_replaced_all_at_once(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     assert_eq!(shelf.collect("{\"title\":\"港\"}", &found(&isbns(0..1))).await.unwrap(), None);
     let saved = shelf.save_search("{\"title\":\"港\"}").await.unwrap();
     assert_eq!((saved.finds, saved.found_at, saved.total), (0, None, None));
@@ -102,11 +182,11 @@ pub(crate) async fn bk_02_the_finds_of_a_search_are_replaced_all_at_once(fixture
     assert!(collected.into_iter().all(|collected| collected.unwrap().is_some()));
     assert!([40, 50].contains(&shelf.search(saved.id).await.unwrap().unwrap().finds));
     assert!(shelf.remove_search(saved.id).await.unwrap() && !shelf.remove_search(saved.id).await.unwrap());
-    assert_eq!(fixture.rows("syncline.shelf_finds").await, 0);
+    assert_eq!(fixture.finds_kept().await, 0);
 }
 
-pub(crate) async fn bk_02_a_search_is_saved_once_and_can_be_changed(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_02_a_search_is_saved_once_and_can_be_changed(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     let (one, other) = (shelf.save_search("a").await.unwrap(), shelf.save_search("b").await.unwrap());
     assert_eq!(shelf.save_search("a").await.unwrap().id, one.id);
     assert!(matches!(shelf.change_search(other.id, "a").await, Err(Error::Invalid { field: "search", .. })));
@@ -117,8 +197,8 @@ pub(crate) async fn bk_02_a_search_is_saved_once_and_can_be_changed(fixture: &Fi
     assert_eq!(texts, ["a", "c"]);
 }
 
-pub(crate) async fn bk_04_what_breaks_a_bound_of_the_shelf_is_refused(fixture: &Fixture) {
-    let shelf = fixture.store.shelf();
+async fn bk_04_what_breaks_a_bound_of_the_shelf_is_refused(fixture: &Fixture) {
+    let shelf = fixture.shelf();
     let refused = |error: Error| assert!(matches!(error, Error::Invalid { .. }), "{error}");
     refused(shelf.add(&isbns(0..ADD_MAX + 1)).await.unwrap_err());
     refused(shelf.add(&[String::new()]).await.unwrap_err());

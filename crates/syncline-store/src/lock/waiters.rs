@@ -1,8 +1,8 @@
-//! Who waits for which lock in this process, and how they hear that it was given back.
+//! The waiters for locks in this process, woken when a lock is released.
 //!
-//! A release wakes one of them, the one that has waited longest: the others could not have it anyway, and asking costs.
-//! One that goes away passes on what it may have heard. Hearing is a courtesy: whoever waits looks again by itself after
-//! a while, because a release elsewhere may not be heard and an expired lease makes no sound.
+//! A release wakes the waiter that has waited longest: the others could not have the lock anyway, and asking costs. A waiter
+//! that goes away wakes the next. Every waiter also looks again by itself after a while, because a release in another process
+//! may not be announced, and an expired lease is not.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,52 +13,52 @@ use tokio::sync::Notify;
 
 /// The waiting, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Ears {
-    by_name: Mutex<HashMap<String, Bell>>,
+pub(crate) struct ReleaseWaiters {
+    by_name: Mutex<HashMap<String, Waiter>>,
 }
 
-/// What rings for one name, and how many listen.
+/// The signal for one name, and how many wait for it.
 #[derive(Debug, Default)]
-struct Bell {
+struct Waiter {
     rings: Arc<Notify>,
     listeners: usize,
 }
 
-/// An ear on one name. What is said between its making and [`Watch::freed`] is heard.
-pub struct Watch {
+/// One waiter for one name. A release between its making and [`ReleaseWatch::freed`] counts.
+pub struct ReleaseWatch {
     name: String,
     rings: Arc<Notify>,
-    ears: Arc<Ears>,
+    waiters: Arc<ReleaseWaiters>,
     look_every: Duration,
 }
 
-impl Ears {
-    /// An ear on `name`, which looks for itself every `look_every`.
-    pub(crate) fn watch(self: &Arc<Self>, name: &Name, look_every: Duration) -> Watch {
+impl ReleaseWaiters {
+    /// A waiter for `name`, which looks for itself every `look_every`.
+    pub(crate) fn watch(self: &Arc<Self>, name: &Name, look_every: Duration) -> ReleaseWatch {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        let bell = by_name.entry(name.as_str().to_owned()).or_default();
-        bell.listeners += 1;
-        let rings = Arc::clone(&bell.rings);
-        Watch { name: name.as_str().to_owned(), rings, ears: Arc::clone(self), look_every }
+        let waiter = by_name.entry(name.as_str().to_owned()).or_default();
+        waiter.listeners += 1;
+        let rings = Arc::clone(&waiter.rings);
+        ReleaseWatch { name: name.as_str().to_owned(), rings, waiters: Arc::clone(self), look_every }
     }
 
     /// `name` is free, or may be.
     pub(crate) fn tell(&self, name: &str) {
         let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bell) = by_name.get(name) {
-            bell.rings.notify_one();
+        if let Some(waiter) = by_name.get(name) {
+            waiter.rings.notify_one();
         }
     }
 
     /// Something may have been missed.
     pub(crate) fn tell_all(&self) {
-        for bell in self.by_name.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            bell.rings.notify_one();
+        for waiter in self.by_name.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            waiter.rings.notify_one();
         }
     }
 }
 
-impl Watch {
+impl ReleaseWatch {
     /// Ends when the lock was given back, when it is time to look again, or after `at_most`.
     pub async fn freed(&mut self, at_most: Duration) {
         // Out of time means the same as having heard something: look again.
@@ -66,16 +66,16 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for ReleaseWatch {
     fn drop(&mut self) {
-        let mut by_name = self.ears.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(bell) = by_name.get_mut(&self.name) else { return };
-        bell.listeners -= 1;
-        if bell.listeners == 0 {
+        let mut by_name = self.waiters.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiter) = by_name.get_mut(&self.name) else { return };
+        waiter.listeners -= 1;
+        if waiter.listeners == 0 {
             by_name.remove(&self.name);
         } else {
             // It may have been woken and gone away without asking.
-            bell.rings.notify_one();
+            waiter.rings.notify_one();
         }
     }
 }
@@ -90,32 +90,32 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn lk_21_a_release_between_asking_and_waiting_is_heard() {
-        let ears = Arc::new(Ears::default());
+        let waiters = Arc::new(ReleaseWaiters::default());
         let name = Name::new("project").unwrap();
-        let mut watch = ears.watch(&name, LONG);
-        ears.tell("project");
+        let mut watch = waiters.watch(&name, LONG);
+        waiters.tell("project");
         let start = Instant::now();
         watch.freed(LONG).await;
         assert!(start.elapsed() < Duration::from_secs(1));
-        ears.tell("another");
+        waiters.tell("another");
         watch.freed(Duration::from_secs(2)).await;
         assert!(start.elapsed() >= Duration::from_secs(2), "and now there is nothing to hear");
         drop(watch);
-        assert!(ears.by_name.lock().unwrap().is_empty(), "nobody listens, nothing is kept");
+        assert!(waiters.by_name.lock().unwrap().is_empty(), "nobody listens, nothing is kept");
     }
 
     #[tokio::test(start_paused = true)]
     async fn lk_21_one_is_woken_at_a_time_and_one_that_goes_away_passes_it_on() {
-        let ears = Arc::new(Ears::default());
+        let waiters = Arc::new(ReleaseWaiters::default());
         let name = Name::new("project").unwrap();
-        let [mut one, mut two, mut three] = [0; 3].map(|_| ears.watch(&name, LONG));
+        let [mut one, mut two, mut three] = [0; 3].map(|_| waiters.watch(&name, LONG));
         let mut first = Box::pin(one.freed(LONG));
         let mut second = Box::pin(two.freed(LONG));
         let mut third = Box::pin(three.freed(LONG));
         assert!(futures::poll!(&mut first).is_pending());
         assert!(futures::poll!(&mut second).is_pending());
         assert!(futures::poll!(&mut third).is_pending());
-        ears.tell("project");
+        waiters.tell("project");
         assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending());
         // The first goes away before it has even noticed.
         drop(first);

@@ -11,8 +11,7 @@ use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection as _, Executor as _, PgConnection, SqliteConnection};
 
-use crate::Error;
-use crate::outbox::{NewEntry, enqueue_in};
+use syncline_store::outbox::{NewEntry, enqueue_in};
 
 /// How long another writer is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,7 +32,7 @@ const INSERT_RECORDING: &str = "INSERT INTO recordings (id, call_log_id) VALUES 
 
 /// The same statements on either connection.
 macro_rules! insert_all {
-    ($transaction:expr, $call:expr, $failed:expr) => {{
+    ($transaction:expr, $call:expr) => {{
         let (transaction, call) = ($transaction, $call);
         let insert = sqlx::query(INSERT_CALL)
             .bind(&call.id)
@@ -41,15 +40,26 @@ macro_rules! insert_all {
             .bind(&call.disposition)
             .bind(&call.started_at)
             .bind(i64::from(call.duration_sec));
-        insert.execute(&mut **transaction).await.map_err($failed)?;
+        insert.execute(&mut **transaction).await.map_err(Error::Database)?;
         if let Some(recording) = &call.recording_id {
             let insert = sqlx::query(INSERT_RECORDING).bind(recording).bind(&call.id);
-            insert.execute(&mut **transaction).await.map_err($failed)?;
+            insert.execute(&mut **transaction).await.map_err(Error::Database)?;
         }
         for entry in entries(call) {
             enqueue_in(&mut **transaction, &entry).await?;
         }
     }};
+}
+
+/// Why a call could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The application's database failed or refused.
+    #[error("the application's database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The outbox refused an entry.
+    #[error(transparent)]
+    Outbox(#[from] syncline_store::Error),
 }
 
 /// A call that has ended.
@@ -81,18 +91,17 @@ impl CallBox {
     /// Connects to the database at `url`, which has an outbox already, and makes the application's tables where they are missing.
     pub async fn open(url: &str) -> Result<Self, Error> {
         if url.starts_with("sqlite:") {
-            let options = SqliteConnectOptions::from_str(url).map_err(|error| Error::sqlite(NAME, &error))?;
+            let options = SqliteConnectOptions::from_str(url).map_err(Error::Database)?;
             let options = options
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
                 .busy_timeout(BUSY_TIMEOUT);
-            let mut connection = options.connect().await.map_err(|error| Error::sqlite(NAME, &error))?;
-            connection.execute(sqlx::raw_sql(TABLES)).await.map_err(|error| Error::sqlite(NAME, &error))?;
+            let mut connection = options.connect().await.map_err(Error::Database)?;
+            connection.execute(sqlx::raw_sql(TABLES)).await.map_err(Error::Database)?;
             return Ok(Self(Connection::Sqlite(connection)));
         }
-        let mut connection =
-            PgConnection::connect(url).await.map_err(|error| Error::postgres(NAME, &error))?;
-        connection.execute(sqlx::raw_sql(TABLES)).await.map_err(|error| Error::postgres(NAME, &error))?;
+        let mut connection = PgConnection::connect(url).await.map_err(Error::Database)?;
+        connection.execute(sqlx::raw_sql(TABLES)).await.map_err(Error::Database)?;
         Ok(Self(Connection::Postgres(connection)))
     }
 
@@ -100,23 +109,19 @@ impl CallBox {
     pub async fn record(&mut self, call: &Call) -> Result<(), Error> {
         match &mut self.0 {
             Connection::Sqlite(connection) => {
-                let failed = |error| Error::sqlite(NAME, &error);
-                let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
-                insert_all!(&mut transaction, call, failed);
-                transaction.commit().await.map_err(failed)
+                let mut transaction =
+                    connection.begin_with("BEGIN IMMEDIATE").await.map_err(Error::Database)?;
+                insert_all!(&mut transaction, call);
+                transaction.commit().await.map_err(Error::Database)
             }
             Connection::Postgres(connection) => {
-                let failed = |error| Error::postgres(NAME, &error);
-                let mut transaction = connection.begin().await.map_err(failed)?;
-                insert_all!(&mut transaction, call, failed);
-                transaction.commit().await.map_err(failed)
+                let mut transaction = connection.begin().await.map_err(Error::Database)?;
+                insert_all!(&mut transaction, call);
+                transaction.commit().await.map_err(Error::Database)
             }
         }
     }
 }
-
-/// What errors call the database; its address may hold a password.
-const NAME: &str = "the application's database";
 
 fn entries(call: &Call) -> Vec<NewEntry> {
     let entry = |entity_type: &str, entity_id: &str, payload: serde_json::Value| NewEntry {

@@ -9,8 +9,8 @@ use std::time::Instant;
 use syncline_core::queue::{Answer, Health, Limits, Pacer, Permit, Settled, Wait, Why};
 use syncline_core::time::Timestamp;
 
-use super::desk::ProcessClock;
 use super::enqueue::make_room;
+use super::registry::ProcessClock;
 use super::row::{Header, Row, Success};
 use super::table::{Table, Work};
 use super::{Claimed, Ended, Run, Status, leave, order, pace};
@@ -18,8 +18,8 @@ use super::{Claimed, Ended, Run, Status, leave, order, pace};
 /// Retries that come back in one transaction; the rest in the next.
 const RETRIES_STEP: usize = 1_000;
 
-/// A queue and its pace, held.
-pub(crate) struct Turn<'a, T: Table> {
+/// A transaction on one queue that uses its pacer: the header's row is locked, and the pacer is held.
+pub(crate) struct PacedTransaction<'a, T: Table> {
     table: &'a mut T,
     pacer: &'a mut Pacer,
     clock: ProcessClock,
@@ -64,13 +64,14 @@ impl Work for Claim {
 
     async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
         let Self { mut paced, max } = self;
-        let mut turn = Turn::open(table, &mut paced).await?;
-        let lost = turn.lose().await?;
-        turn.bring_back().await?;
-        let runs = turn.start(max).await?;
-        turn.close(!lost.is_empty()).await?;
+        let mut transaction = PacedTransaction::open(table, &mut paced).await?;
+        let lost = transaction.lose().await?;
+        transaction.bring_back().await?;
+        let runs = transaction.start(max).await?;
+        transaction.close(!lost.is_empty()).await?;
         let more = runs.len() == max;
-        let claimed = Claimed { runs, lost, ..rest(turn.pacer, &turn.header, turn.clock, more) };
+        let claimed =
+            Claimed { runs, lost, ..rest(transaction.pacer, &transaction.header, transaction.clock, more) };
         Ok((claimed, paced.pacer))
     }
 }
@@ -84,19 +85,19 @@ impl Work for Settle {
         answers.retain(|(call, _)| named.insert(*call));
         // In the order they began, so that those not made after all are in line as they were.
         answers.sort_unstable_by_key(|(call, _)| *call);
-        let mut turn = Turn::open(table, &mut paced).await?;
-        let seen = turn.clock.seen(turn.header.now());
-        turn.touched |= !answers.is_empty();
+        let mut transaction = PacedTransaction::open(table, &mut paced).await?;
+        let seen = transaction.clock.seen(transaction.header.now());
+        transaction.touched |= !answers.is_empty();
         let answers: Vec<_> = answers
             .into_iter()
             .map(|(call, answer)| {
-                let health = turn.pacer.end(seen, call, answer.signal(), rand::random());
+                let health = transaction.pacer.end(seen, call, answer.signal(), rand::random());
                 (call, answer, health)
             })
             .collect();
-        let ended = turn.finish(answers).await?;
-        turn.close(true).await?;
-        let dropped = turn.header.dropped;
+        let ended = transaction.finish(answers).await?;
+        transaction.close(true).await?;
+        let dropped = transaction.header.dropped;
         Ok((ended, dropped, paced.pacer))
     }
 }
@@ -106,11 +107,12 @@ impl Work for Renew {
 
     async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
         let Self { mut paced, calls } = self;
-        let mut turn = Turn::open(table, &mut paced).await?;
-        let (clock, now) = (turn.clock, turn.clock.now());
-        let renewed: Vec<Option<Timestamp>> = calls.iter().map(|call| turn.pacer.renew(now, *call)).collect();
-        turn.touched |= renewed.iter().any(Option::is_some);
-        turn.close(false).await?;
+        let mut transaction = PacedTransaction::open(table, &mut paced).await?;
+        let (clock, now) = (transaction.clock, transaction.clock.now());
+        let renewed: Vec<Option<Timestamp>> =
+            calls.iter().map(|call| transaction.pacer.renew(now, *call)).collect();
+        transaction.touched |= renewed.iter().any(Option::is_some);
+        transaction.close(false).await?;
         let deadlines = renewed.into_iter().map(|deadline| deadline.map(|deadline| clock.instant(deadline)));
         Ok((deadlines.collect(), paced.pacer))
     }
@@ -176,7 +178,7 @@ fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Clai
     }
 }
 
-impl<'a, T: Table> Turn<'a, T> {
+impl<'a, T: Table> PacedTransaction<'a, T> {
     async fn open(table: &'a mut T, paced: &'a mut Paced) -> Result<Self, T::Error> {
         let Paced { pacer, clock, limits } = paced;
         let (clock, limits) = (*clock, *limits);
@@ -187,11 +189,11 @@ impl<'a, T: Table> Turn<'a, T> {
         let calls = read.iter().flat_map(|pace| pace.calls.iter().map(|call| call.id));
         let ages = calls.zip(ages).collect();
         pacer.adopt(clock.seen(header.now()), read);
-        let mut turn = Self { table, pacer, clock, limits, header, ages, touched: false };
+        let mut transaction = Self { table, pacer, clock, limits, header, ages, touched: false };
         if !readable {
-            turn.recover().await?;
+            transaction.recover().await?;
         }
-        Ok(turn)
+        Ok(transaction)
     }
 
     /// Nobody knows which calls are under way: what they were for waits where it was, in front, and whatever they may
