@@ -114,7 +114,7 @@ class Tabs {
     const { draw } = this.facts;
     while (this.pages.size < TABS) await this.open();
     const holder = await this.type(1 + draw(5));
-    if (draw(2) === 0) await this.pages.get(holder)?.evaluate(() => /** @type {any} */ (window).save.flush().catch(() => {}));
+    if (draw(4) > 0) await this.pages.get(holder)?.evaluate(() => /** @type {any} */ (window).save.flush().catch(() => {}));
     const others = [...this.pages.keys()].filter((tab) => tab !== holder);
     const tab = draw(4) === 0 ? others[draw(others.length)] : holder;
     const fault = FAULTS[draw(FAULTS.length)];
@@ -215,7 +215,7 @@ test("lk_30 no character that was said to be saved is ever missing, whatever hap
       expect(await fresh?.evaluate(() => /** @type {any} */ (window).save.text), "what the next page finds").toBe(last);
       console.log(`${project}, seed ${SEED}: ${rounds} rounds, ${tabs.typed} words tried, ${told().length} texts said to be saved, ${JSON.stringify(tabs.counts)}`);
       expect(missing(told(), last), `seed ${SEED}`).toEqual([]);
-      expect(told().length).toBeGreaterThan(rounds / 2);
+      expect(told().length, "or nothing was shown").toBeGreaterThan(rounds / 4);
       for (const page of tabs.pages.values()) await page.close();
     }
   } finally {

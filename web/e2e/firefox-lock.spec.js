@@ -142,6 +142,62 @@ test("lk_20 re_03 in a private window leases and documents are rows, and one tab
   expect(met.acquired.error).toMatchObject({ name: "ProjectLockError", code: "web-lock-unavailable" });
 });
 
+test("lk_30 lk_31 a bound editor follows the holder and goes on from what is stored, by rows and by files, however often it is opened", async ({ firefox, server }) => {
+  const browser = await firefox();
+  for (const url of [server.lanUrl, server.url]) {
+    const open = async () => {
+      const tab = await openTab(browser, url);
+      await tab.evaluate(async () => {
+        const page = /** @type {any} */ (window);
+        const { openAutoSave } = await import(/** @type {any} */ ("/pkg/syncline.js"));
+        page.editor = document.body.appendChild(document.createElement("textarea"));
+        // As an effect of React that is run twice.
+        void openAutoSave({ project: "bound" }).close();
+        page.save = openAutoSave({ project: "bound" });
+        page.save.bind(page.editor);
+        page.reaches = (/** @type {(state: any) => boolean} */ isThere) =>
+          new Promise((resolve) => {
+            const look = (/** @type {any} */ state) => isThere(state) && resolve(state.status);
+            page.save.subscribe(look);
+            look(page.save.state);
+          });
+        await page.save.ready;
+      });
+      return tab;
+    };
+    const first = await open();
+    await first.evaluate(async () => {
+      const { editor, reaches, save } = /** @type {any} */ (window);
+      await reaches((/** @type {any} */ { status }) => status === "saved");
+      editor.value = "one";
+      editor.dispatchEvent(new InputEvent("input"));
+      await save.flush();
+    });
+    const second = await open();
+    const met = await second.evaluate(async () => {
+      const { editor, reaches } = /** @type {any} */ (window);
+      await reaches((/** @type {any} */ { status }) => status === "read-only");
+      return [editor.value, editor.readOnly];
+    });
+    expect(met, url).toEqual(["one", true]);
+    await first.evaluate(async () => {
+      const { editor, save } = /** @type {any} */ (window);
+      editor.value = "one two";
+      editor.dispatchEvent(new InputEvent("input"));
+      await save.flush();
+    });
+    await second.evaluate(() => /** @type {any} */ (window).reaches(() => /** @type {any} */ (window).editor.value === "one two"));
+    await first.close();
+    const left = await second.evaluate(async () => {
+      const { editor, reaches } = /** @type {any} */ (window);
+      await reaches((/** @type {any} */ { status }) => status === "saved");
+      return [editor.value, editor.readOnly];
+    });
+    expect(left, url).toEqual(["one two", false]);
+    await second.close();
+  }
+});
+
 // A page that closes has no time to give its lease back. The queue stood still for two and a half minutes.
 test("st_31 bk_07 on plain http a kept queue goes on when the tab that runs it is closed, and in the same tab after a reload", async ({
   firefox,

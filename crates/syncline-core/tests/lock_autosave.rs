@@ -308,6 +308,7 @@ fn lk_30_a_change_of_a_text_that_was_overtaken_is_refused() {
 #[test]
 fn lk_30_a_document_that_vanished_is_stored_again_by_the_holder_alone() {
     let mut reader = AutoSave::new();
+    let stamp = (1 << 32) + (50 << 10) + 4;
     follow(
         &mut reader,
         &[
@@ -316,7 +317,7 @@ fn lk_30_a_document_that_vanished_is_stored_again_by_the_holder_alone() {
             // Nothing is stored: it goes on showing what it has.
             (30, Loaded { stamp: 0 }, &[]),
             (40, Acquired, &[Output::Load, show(Status::Opening)]),
-            (50, Loaded { stamp: 0 }, &[Output::WriteTemp { stamp: (1 << 32) + 4 }, show(Status::Saving)]),
+            (50, Loaded { stamp: 0 }, &[Output::WriteTemp { stamp }, show(Status::Saving)]),
         ],
     );
 }

@@ -45,9 +45,11 @@ const LAST_SAVE_MAX: Duration = Duration::from_secs(1);
 /// Pause before asking again whether the lease is certain.
 const RECHECK: Duration = Duration::from_millis(250);
 
-/// What is stored after storage was cleared counts on from here, so that no other tab takes it for a version that it had seen
-/// before.
+/// What is stored after storage was cleared counts on far above, from a place that depends on the moment: no other tab must take
+/// it for a version that it had seen before, and storage may be cleared again before that tab wakes.
 const VANISHED_GAP: u64 = 1 << 32;
+const VANISHED_STEP: u64 = 1 << 10;
+const VANISHED_SPREAD: u64 = 1 << 42;
 
 /// The pauses after failed saves; they never end.
 const RETRY: Policy = Policy {
@@ -350,7 +352,7 @@ impl AutoSave {
         }
         self.lease = Standing::Held;
         self.base = 0;
-        self.version += VANISHED_GAP;
+        self.version += VANISHED_GAP + self.now.as_ms().wrapping_mul(VANISHED_STEP) % VANISHED_SPREAD;
         let now = self.now;
         if self.clean() {
             self.unsaved = Some(Unsaved { since: now, last: now });

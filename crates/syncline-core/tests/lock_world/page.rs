@@ -49,8 +49,8 @@ impl Page {
 
     /// The worker says something at `now_ms`.
     pub(crate) fn post(&mut self, news: News, now_ms: u64, dice: &mut Dice) {
-        let busy = dice.chance(0.03);
-        let delay_ms = if busy { dice.pick(500..=20_000) } else { dice.pick(1..=10) };
+        let busy = dice.chance(0.05);
+        let delay_ms = if busy { dice.pick(500..=60_000) } else { dice.pick(1..=10) };
         let at_ms = self.coming.back().map_or(0, |(at_ms, _)| *at_ms).max(now_ms + delay_ms);
         self.coming.push_back((at_ms, news));
     }
