@@ -26,7 +26,11 @@ pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
     files::replace_folder(&place, |folder| {
         binaries(workspace, &folder.join("bin"))?;
         npm(workspace, &package.folder, folder)?;
-        extension(&workspace.root.join("apps/checklist/extension"), &package.folder, &folder.join("extension"))?;
+        extension(
+            &workspace.root.join("apps/checklist/extension"),
+            &package.folder,
+            &folder.join("extension"),
+        )?;
         let sums = checksums(folder)?;
         fs::write(folder.join(CHECKSUMS), sums).context("cannot write the checksums")
     })?;

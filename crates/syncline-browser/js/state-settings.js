@@ -45,7 +45,7 @@ export class SettingsSchema {
   }
 
   // The text to be stored in the place of `before`, or throws.
-  write(rules, settings, before) {
+  write(settings, before) {
     if (typeof settings !== "object" || settings === null || Array.isArray(settings)) refuse([problem(ROOT, "must be an object")]);
     // A member that is undefined is one that is not there.
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
@@ -53,7 +53,7 @@ export class SettingsSchema {
     if (problems.length > 0) refuse(problems);
     const kept = before === "" || this.#fields === undefined ? {} : this.#known(JSON.parse(before), false);
     try {
-      return encode(rules, { ...kept, ...given });
+      return encode({ ...kept, ...given });
     } catch (error) {
       if (error?.code === "invalid-value") refuse(error.fields);
       throw error;

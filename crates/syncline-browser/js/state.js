@@ -150,7 +150,7 @@ class State {
   put = async (id, value) => {
     readId(id);
     if (this.#replica === undefined) await this.#loaded();
-    const text = encode(this.#rules, value);
+    const text = encode(value);
     return this.#operate("put", [id, text]);
   };
 
@@ -167,7 +167,7 @@ class State {
 
   setSettings = async (settings) => {
     if (this.#replica === undefined) await this.#loaded();
-    const text = this.#options.settings.write(this.#rules, settings, this.#settingsText);
+    const text = this.#options.settings.write(settings, this.#settingsText);
     return this.#operate("set-settings", [text]);
   };
 
@@ -191,7 +191,7 @@ class State {
     if (this.#closed) return;
     const { schemaVersion, migrate, bridge, settings } = this.#options;
     const [maker] = crypto.getRandomValues(new Uint32Array(1));
-    const hooks = new Hooks(this.#rules, migrate, settings);
+    const hooks = new Hooks(migrate, settings);
     this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, hooks);
     this.#tell("start");
     for (const [word, ...fields] of this.#early.splice(0)) this.#tell(word, ...fields);
@@ -437,12 +437,10 @@ class State {
 
 // What the rules ask the application.
 class Hooks {
-  #rules;
   #migrate;
   #settings;
 
-  constructor(rules, migrate, settings) {
-    this.#rules = rules;
+  constructor(migrate, settings) {
     this.#migrate = migrate;
     this.#settings = settings;
   }
@@ -454,7 +452,7 @@ class Hooks {
   migrate(version, id, text) {
     if (this.#migrate === undefined) return text;
     try {
-      return encode(this.#rules, this.#migrate(version, id, JSON.parse(text)));
+      return encode(this.#migrate(version, id, JSON.parse(text)));
     } catch {
       // The rules report that it could not be done, and leave the entity as it is.
       return undefined;

@@ -5,7 +5,6 @@
 //! Every method is total: a text that makes no sense changes nothing. Storage, messages, timers and the view are left to
 //! JavaScript (`js/state.js`).
 
-mod encoder;
 mod wire;
 
 use std::rc::Rc;
@@ -16,8 +15,6 @@ use syncline_core::state::names::{
 use syncline_core::state::{self, CheckSettings, Config, Migrate, Value};
 use syncline_core::time::Timestamp;
 use wasm_bindgen::prelude::wasm_bindgen;
-
-pub use encoder::{Foreign, ValueEncoder};
 
 #[wasm_bindgen]
 extern "C" {
@@ -49,9 +46,8 @@ impl StateReplica {
         let migrate = hooks.clone().map(|hooks| -> Migrate {
             Rc::new(move |version, id, value| Value::read(&hooks.migrate(version, id, value.text())?).ok())
         });
-        let check_settings = hooks.map(|hooks| -> CheckSettings {
-            Rc::new(move |settings| hooks.takes_settings(settings.text()))
-        });
+        let check_settings = hooks
+            .map(|hooks| -> CheckSettings { Rc::new(move |settings| hooks.takes_settings(settings.text())) });
         let schema_version = schema_version.max(1);
         let config = Config { maker, schema_version, migrate, check_settings, bridged };
         Self { replica: state::Replica::new(config) }

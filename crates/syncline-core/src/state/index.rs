@@ -366,7 +366,9 @@ impl Document {
     fn forget(&mut self, wall: Timestamp) {
         // Texts order as the stamps do, and a sort of its own would be a good part of the module that pages load.
         let stamps: Set = self.gone.values().map(|stamp| stamp.text()).collect();
-        let Some(kept) = stamps.iter().nth_back(GONE_KEPT - 1).and_then(|text| Stamp::read(text)) else { return };
+        let Some(kept) = stamps.iter().nth_back(GONE_KEPT - 1).and_then(|text| Stamp::read(text)) else {
+            return;
+        };
         self.gone.retain(|_, stamp| *stamp >= kept || !is_forgotten(*stamp, wall));
     }
 

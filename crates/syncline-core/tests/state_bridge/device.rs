@@ -63,7 +63,8 @@ impl Device {
     /// Another context starts, with a bridge or without.
     pub(crate) fn open_as(&mut self, bridged: bool) {
         self.makers += 1;
-        let config = Config { maker: self.makers, schema_version: 1, migrate: None, check_settings: None, bridged };
+        let config =
+            Config { maker: self.makers, schema_version: 1, migrate: None, check_settings: None, bridged };
         self.contexts.push(Context {
             replica: Replica::new(config),
             asks: VecDeque::new(),

@@ -209,7 +209,8 @@ fn st_23_a_schedule_that_once_ended_out_of_step() {
 
 #[test]
 fn st_23_devices_that_come_and_go_end_in_step() {
-    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, false, false));
+    let tallies =
+        check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, false, false));
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
     let (acts, lost, deaths) = (sum(|tally| tally.acts), sum(|tally| tally.lost), sum(|tally| tally.deaths));
     let (jumps, reloads) = (sum(|tally| tally.jumps), sum(|tally| tally.reloads));

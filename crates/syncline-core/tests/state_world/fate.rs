@@ -101,7 +101,11 @@ fn one_after_the_other(world: &mut World, dice: &mut Dice, phase: u64) {
         let at = dice.pick(0..=world.parties.len() as u64 - 1) as usize;
         let number = phase * 1_000 + 900 + turn;
         let put = dice.chance(0.6);
-        world.wishes[at].push(if put { Wish::Put("seen".into(), number) } else { Wish::Remove("seen".into()) });
+        world.wishes[at].push(if put {
+            Wish::Put("seen".into(), number)
+        } else {
+            Wish::Remove("seen".into())
+        });
         world.calm(1_500);
         let writes = world.writes;
         world.calm(20_000);
@@ -197,7 +201,9 @@ fn rage(
             continue;
         }
         match step {
-            Step::Storage(at) if faults.overtaken && is_replica && world.writes_next(at) && dice.chance(0.3) => {
+            Step::Storage(at)
+                if faults.overtaken && is_replica && world.writes_next(at) && dice.chance(0.3) =>
+            {
                 tally[4] += 1;
                 world.serve(at, usize::MAX, Some(Failure::Overtaken));
             }
