@@ -78,7 +78,11 @@ export class SettingsSchema {
     const wrong = new Set(found.map(({ field }) => field));
     const right = Object.fromEntries(Object.entries(settings).filter(([name]) => !wrong.has(name)));
     const more = [...(this.#check(right) ?? [])].filter(({ field }) => !wrong.has(field));
-    return [...found, ...more.map(({ field, problem: text }) => problem(field, text))];
+    const all = [...found, ...more.map(({ field, problem: text }) => problem(field, text))];
+    // In the order of the schema, as a form has them.
+    const names = [...this.#fields.keys()];
+    const place = ({ field }) => (names.includes(field) ? names.indexOf(field) : names.length);
+    return all.sort((one, other) => place(one) - place(other));
   }
 }
 
