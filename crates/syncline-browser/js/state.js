@@ -149,9 +149,7 @@ class State {
 
   put = async (id, value) => {
     readId(id);
-    if (this.#replica === undefined) await this.#loaded();
-    const text = encode(value);
-    return this.#operate("put", [id, text]);
+    return this.#operate("put", [id, encode(value)]);
   };
 
   remove = async (ids) => {
@@ -166,9 +164,9 @@ class State {
   sweep = async () => this.#operate("sweep", []);
 
   setSettings = async (settings) => {
-    if (this.#replica === undefined) await this.#loaded();
-    const text = this.#options.settings.write(settings, this.#settingsText);
-    return this.#operate("set-settings", [text]);
+    // What a newer program has stored beside them has to be known.
+    if (!this.#isReady) await this.#ready;
+    return this.#operate("set-settings", [this.#options.settings.write(settings, this.#settingsText)]);
   };
 
   setLayout = async (layout) => {
