@@ -17,6 +17,23 @@ for (const site of ["strict", "isolated"]) {
   });
 }
 
+test("st_25 on a page that replaces its document the surface comes back", async ({ extension, sites }) => {
+  const page = await extension.visit(`${sites.url}/plain`);
+  await expect((await surfaceOn(page)).locator("body")).toBeVisible();
+  const old = findSurface(page);
+  await page.evaluate(() => {
+    const fresh = document.createElement("html");
+    fresh.lang = "en";
+    fresh.innerHTML = "<head><title>another</title></head><body><main><h1>Another</h1></main></body>";
+    document.replaceChild(fresh, document.documentElement);
+  });
+  await expect.poll(() => findSurface(page) !== undefined && findSurface(page) !== old).toBe(true);
+  const frame = await surfaceOn(page);
+  await expand(frame);
+  await add(frame, "milk");
+  await expect(entry(frame, "milk")).not.toBeChecked();
+});
+
 test("st_25 a page in a sandbox, where a frame could do nothing, is left alone", async ({ extension, sites }) => {
   const sandboxed = await extension.visit(`${sites.url}/sandbox`);
   // Once a later page has its surface, the earlier one would have had it.

@@ -405,6 +405,12 @@ test("st_30 a write that was overtaken reads again, and nobody is told of it", a
   assert.deepEqual([JSON.parse(area.keys.get("trackedEntity:a")).n, reports.length, refusals], [1, 0, -1]);
 });
 
+test("st_11 operations count in the order of the calls, from the first moment", async (t) => {
+  const state = open(t, new Area());
+  await Promise.all([state.put("a", { n: 1 }), state.remove("a"), state.put("b", { n: 1 }), state.put("b", { n: 2 })]);
+  assert.deepEqual([state.ids(), state.get("b")], [["b"], { n: 2 }]);
+});
+
 test("st_14 a reset makes room at once", async (t) => {
   const area = new Area();
   const state = open(t, area);

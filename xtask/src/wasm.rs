@@ -45,14 +45,14 @@ const SYSTEMS: &[System] = &[
         opt_level: "z",
         entry: "state.js",
         without: &["state-bridge.js"],
-        budget_bytes: 65_000,
+        budget_bytes: 62_000,
     },
     System {
         name: "bridge",
         opt_level: "z",
         entry: "state.js",
         without: &["syncline_state_bg.wasm"],
-        budget_bytes: 78_000,
+        budget_bytes: 74_000,
     },
     System { name: "covers", opt_level: "3", entry: "covers.js", without: &[], budget_bytes: 36_000 },
 ];

@@ -9,6 +9,8 @@ export function refusal(reason, cause) {
       return invalid("an id must be a text of 1 to 256 bytes without control characters");
     case "settings":
       return new SynclineError("invalid-settings", "the settings are not valid", { fields: [] });
+    case "value":
+      return new SynclineError("invalid-value", "the value cannot be stored: too large", { fields: [] });
     case "full":
       return new SynclineError("state-full", "there are as many entities as a state may hold");
     case "busy":

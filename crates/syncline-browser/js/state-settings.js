@@ -45,7 +45,7 @@ export class SettingsSchema {
   }
 
   // The text to be stored in the place of `before`, or throws.
-  write(rules, settings, before) {
+  write(settings, before) {
     if (typeof settings !== "object" || settings === null || Array.isArray(settings)) refuse([problem(ROOT, "must be an object")]);
     // A member that is undefined is one that is not there.
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
@@ -53,7 +53,7 @@ export class SettingsSchema {
     if (problems.length > 0) refuse(problems);
     const kept = before === "" || this.#fields === undefined ? {} : this.#known(JSON.parse(before), false);
     try {
-      return encode(rules, { ...kept, ...given });
+      return encode({ ...kept, ...given });
     } catch (error) {
       if (error?.code === "invalid-value") refuse(error.fields);
       throw error;
@@ -78,7 +78,11 @@ export class SettingsSchema {
     const wrong = new Set(found.map(({ field }) => field));
     const right = Object.fromEntries(Object.entries(settings).filter(([name]) => !wrong.has(name)));
     const more = [...(this.#check(right) ?? [])].filter(({ field }) => !wrong.has(field));
-    return [...found, ...more.map(({ field, problem: text }) => problem(field, text))];
+    const all = [...found, ...more.map(({ field, problem: text }) => problem(field, text))];
+    // In the order of the schema, as a form has them.
+    const names = [...this.#fields.keys()];
+    const place = ({ field }) => (names.includes(field) ? names.indexOf(field) : names.length);
+    return all.sort((one, other) => place(one) - place(other));
   }
 }
 

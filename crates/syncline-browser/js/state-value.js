@@ -1,67 +1,68 @@
-// A value of JavaScript as the rules store it.
+// A value of JavaScript as the text that is stored.
 //
-// Guarantees: what comes back is what went in. Storage areas drop or change what they cannot keep without a word, so a
-// value is handed over part by part, and what would be lost is refused with its path.
+// Guarantees: what comes back is what went in, except that negative zero comes back as zero. Storage areas drop or change what
+// they cannot keep without a word, so a value is written part by part, and what would be lost is refused with its path. The rules
+// read the text again, put its members in order and take nothing larger or deeper, whoever wrote it.
 
-import { Foreign } from "./syncline_state.js";
 import { SynclineError } from "./errors.js";
 
-const FOREIGN = {
-  undefined: Foreign.Undefined,
-  function: Foreign.Function,
-  symbol: Foreign.Symbol,
-  bigint: Foreign.BigInt,
-};
+// As the rules have them.
+const BYTES_MAX = 256 * 1024;
+const DEPTH_MAX = 64;
+const RESERVED = "sync";
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const CANNOT = "cannot be stored";
+const FOREIGN = { undefined: "undefined", function: "a function", symbol: "a symbol", bigint: "a bigint" };
 
-// `rules`: the exports of the module in use.
-export function encode(rules, value) {
-  const encoder = new rules.ValueEncoder();
-  hand(encoder, value);
-  const text = encoder.finish();
-  if (!text.startsWith("!")) return text;
-  const [path, problem] = text.slice(1).split("\0");
-  throw new SynclineError("invalid-value", `the value cannot be stored: ${path === "" ? "" : `${path}: `}${problem}`, {
-    fields: [{ field: path, problem }],
-  });
+export function encode(value) {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) refuse([], "not an object");
+  const writing = { path: [], size: 0 };
+  const text = write(writing, value);
+  if (new TextEncoder().encode(text).length > BYTES_MAX) refuse([], "too large");
+  return text;
 }
 
-function hand(encoder, value) {
+function write(writing, value) {
+  const { path } = writing;
+  // Something that holds itself ends here, too.
+  if (path.length > DEPTH_MAX) refuse(path, "nested too deeply");
   switch (typeof value) {
     case "string":
-      return encoder.text(units(value));
+      return quote(writing, value);
     case "boolean":
-      return encoder.bool(value);
+      return String(value);
     case "number":
-      // Negative zero is stored as zero, as JSON.stringify() does.
-      return encoder.number(String(value));
+      if (!Number.isFinite(value)) refuse(path, "a number that JSON cannot hold");
+      return String(value);
     case "object":
-      if (value === null) return encoder.null();
-      if (Array.isArray(value)) return handList(encoder, value);
-      if (isPlain(value)) return handMap(encoder, value);
-      return encoder.foreign(value instanceof Date ? Foreign.Date : Foreign.Object);
+      if (value === null) return "null";
+      if (Array.isArray(value)) return `[${Array.from(value, (item, index) => within(writing, index, item))}]`;
+      if (isPlain(value)) return `{${Reflect.ownKeys(value).map((name) => member(writing, name, value))}}`;
+      return refuse(path, `${value instanceof Date ? "a date" : "an object that is not plain"} ${CANNOT}`);
     default:
-      return encoder.foreign(FOREIGN[typeof value]);
+      return refuse(path, `${FOREIGN[typeof value]} ${CANNOT}`);
   }
 }
 
-function handList(encoder, list) {
-  encoder.beginList();
-  for (let index = 0; index < list.length && !encoder.isRefused; index++) hand(encoder, list[index]);
-  encoder.end();
+function member(writing, name, value) {
+  if (typeof name === "symbol") refuse(writing.path, `${FOREIGN.symbol} ${CANNOT}`);
+  if (name === RESERVED && writing.path.length === 0) refuse([name], "the name is reserved");
+  return `${quote(writing, name)}:${within(writing, name, value[name])}`;
 }
 
-function handMap(encoder, map) {
-  encoder.beginMap();
-  for (const name of Reflect.ownKeys(map)) {
-    if (encoder.isRefused) break;
-    if (typeof name === "symbol") {
-      encoder.foreign(Foreign.Symbol);
-      continue;
-    }
-    encoder.name(units(name));
-    hand(encoder, map[name]);
-  }
-  encoder.end();
+function within(writing, place, value) {
+  // Far more than fits is not written to the end.
+  if (++writing.size > BYTES_MAX) refuse([], "too large");
+  writing.path.push(place);
+  const text = write(writing, value);
+  writing.path.pop();
+  return text;
+}
+
+function quote(writing, text) {
+  if (LONE_SURROGATE.test(text)) refuse(writing.path, "text with half a surrogate pair");
+  writing.size += text.length;
+  return JSON.stringify(text);
 }
 
 // Of another realm, such as a frame, the prototype is another object.
@@ -70,9 +71,9 @@ function isPlain(value) {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-// As UTF-16: on its way as text, half of a surrogate pair would become a question mark before anybody saw it.
-function units(text) {
-  const found = new Uint16Array(text.length);
-  for (let index = 0; index < text.length; index++) found[index] = text.charCodeAt(index);
-  return found;
+function refuse(path, problem) {
+  const field = path.join(".").toWellFormed?.() ?? path.join(".");
+  throw new SynclineError("invalid-value", `the value ${CANNOT}: ${field === "" ? "" : `${field}: `}${problem}`, {
+    fields: [{ field, problem }],
+  });
 }

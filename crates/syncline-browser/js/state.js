@@ -149,9 +149,7 @@ class State {
 
   put = async (id, value) => {
     readId(id);
-    if (this.#replica === undefined) await this.#loaded();
-    const text = encode(this.#rules, value);
-    return this.#operate("put", [id, text]);
+    return this.#operate("put", [id, encode(value)]);
   };
 
   remove = async (ids) => {
@@ -166,9 +164,9 @@ class State {
   sweep = async () => this.#operate("sweep", []);
 
   setSettings = async (settings) => {
-    if (this.#replica === undefined) await this.#loaded();
-    const text = this.#options.settings.write(this.#rules, settings, this.#settingsText);
-    return this.#operate("set-settings", [text]);
+    // What a newer program has stored beside them has to be known.
+    if (!this.#isReady) await this.#ready;
+    return this.#operate("set-settings", [this.#options.settings.write(settings, this.#settingsText)]);
   };
 
   setLayout = async (layout) => {
@@ -191,7 +189,7 @@ class State {
     if (this.#closed) return;
     const { schemaVersion, migrate, bridge, settings } = this.#options;
     const [maker] = crypto.getRandomValues(new Uint32Array(1));
-    const hooks = new Hooks(this.#rules, migrate, settings);
+    const hooks = new Hooks(migrate, settings);
     this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, hooks);
     this.#tell("start");
     for (const [word, ...fields] of this.#early.splice(0)) this.#tell(word, ...fields);
@@ -437,12 +435,10 @@ class State {
 
 // What the rules ask the application.
 class Hooks {
-  #rules;
   #migrate;
   #settings;
 
-  constructor(rules, migrate, settings) {
-    this.#rules = rules;
+  constructor(migrate, settings) {
     this.#migrate = migrate;
     this.#settings = settings;
   }
@@ -454,7 +450,7 @@ class Hooks {
   migrate(version, id, text) {
     if (this.#migrate === undefined) return text;
     try {
-      return encode(this.#rules, this.#migrate(version, id, JSON.parse(text)));
+      return encode(this.#migrate(version, id, JSON.parse(text)));
     } catch {
       // The rules report that it could not be done, and leave the entity as it is.
       return undefined;

@@ -5,7 +5,6 @@
 //! Every method is total: a text that makes no sense changes nothing. Storage, messages, timers and the view are left to
 //! JavaScript (`js/state.js`).
 
-mod encoder;
 mod wire;
 
 use std::rc::Rc;
@@ -16,8 +15,6 @@ use syncline_core::state::names::{
 use syncline_core::state::{self, CheckSettings, Config, Migrate, Value};
 use syncline_core::time::Timestamp;
 use wasm_bindgen::prelude::wasm_bindgen;
-
-pub use encoder::{Foreign, ValueEncoder};
 
 #[wasm_bindgen]
 extern "C" {

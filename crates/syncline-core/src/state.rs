@@ -36,4 +36,4 @@ pub use port::{Effect, Error, Failure, Input, LinkStatus, Output, Report};
 pub use replica::{CheckSettings, Config, Migrate, Replica};
 pub use space::{InvalidSpace, Space};
 pub use stamp::{Clock, Stamp};
-pub use value::{Encoder, Refused, Stored, Value, Why, is_id};
+pub use value::{Refused, Stored, Value, is_id};

@@ -112,26 +112,6 @@ fn st_22_layouts_are_chosen_by_letter() {
 }
 
 #[test]
-fn st_26_a_value_is_encoded_or_refused_with_its_path() {
-    let utf16 = |text: &str| text.encode_utf16().collect::<Vec<_>>();
-    let mut good = ValueEncoder::new();
-    good.begin_map();
-    good.name(&utf16("b"));
-    good.number("1");
-    good.name(&utf16("a"));
-    good.text(&utf16("é"));
-    good.end();
-    assert_eq!(good.finish(), "{\"a\":\"é\",\"b\":1}");
-    let mut bad = ValueEncoder::new();
-    bad.begin_map();
-    bad.name(&utf16("due"));
-    bad.foreign(Foreign::Date);
-    assert!(bad.is_refused());
-    bad.end();
-    assert_eq!(bad.finish(), "!due\0a date cannot be stored");
-}
-
-#[test]
 fn st_12_only_keys_of_ours_are_looked_at() {
     for key in
         ["syncSettings", "schemaVersion", "trackedEntities", "trackedEntities:index", "trackedEntity:a"]

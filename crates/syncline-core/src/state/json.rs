@@ -138,13 +138,6 @@ pub fn write_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Whether `text` is a number in JSON's words. `-0` is not: no storage keeps its sign.
-#[must_use]
-pub fn is_number(text: &str) -> bool {
-    let mut reader = Reader { bytes: text.as_bytes(), at: 0 };
-    reader.number().is_ok() && reader.at == text.len()
-}
-
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -44,6 +44,8 @@ pub const DEPTH_MAX: usize = 64;
 pub const ENTITIES_MAX: usize = 200_000;
 /// Most keys asked for at once, and most operations stored at once.
 pub const BATCH_MAX: usize = 500;
+/// Most keys asked for at once while loading, when nothing is written in between.
+pub const LOAD_MAX: usize = 2_000;
 /// Most messages and changes kept while loading; more means that everything is read again.
 pub const QUEUE_MAX: usize = 1_024;
 /// Most operations of callers that wait to be stored.

@@ -15,7 +15,7 @@ use desk::{Desk, config, index_of, value};
 
 #[test]
 fn st_10_start_reads_settings_index_and_listed_entities_in_batches_and_then_the_queue() {
-    let mut desk = Desk::filled(1_200);
+    let mut desk = Desk::filled(4_200);
     desk.storage.insert("trackedEntity:orphan".to_owned(), "{\"n\":7}".to_owned());
     desk.give(Input::Start);
     assert_eq!(desk.asked(), ["schemaVersion", "syncCursor", "syncSettings", "trackedEntities:index"]);
@@ -32,9 +32,9 @@ fn st_10_start_reads_settings_index_and_listed_entities_in_batches_and_then_the_
         batches.push(desk.asked().len());
         desk.serve();
     }
-    assert_eq!(batches, [500, 500, 200]);
+    assert_eq!(batches, [2_000, 2_000, 200]);
     desk.settle();
-    assert_eq!(desk.view.len(), 1_200, "the orphan is not shown and no error");
+    assert_eq!(desk.view.len(), 4_200, "the orphan is not shown and no error");
     assert_eq!(desk.view["e0001"], "{\"n\":51}");
     assert!(!desk.told.iter().any(|effect| matches!(effect, Effect::Report(_))));
 }

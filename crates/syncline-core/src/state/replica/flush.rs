@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::super::layout::{Kind, Place};
 use super::super::names::{
-    ASIDE_PREFIX, BACKOFF_MAX, BATCH_MAX, CURSOR_KEY, ENTITY_PREFIX, SCHEMA_KEY, SETTINGS_KEY, VERIFY_AFTER,
+    ASIDE_PREFIX, BACKOFF_MAX, BATCH_MAX, CURSOR_KEY, ENTITY_PREFIX, LOAD_MAX, SCHEMA_KEY, SETTINGS_KEY,
+    VERIFY_AFTER,
 };
 use super::super::port::{Effect, Error, Failure, Report};
 use super::super::sorted::Set;
@@ -119,13 +120,16 @@ impl Replica {
         let layout = self.index.layout();
         let is_value = |key: &&String| matches!(layout.kind(key), Kind::Entity(_) | Kind::Packed);
         // While loading nothing is listed yet, and entities that are read in the order of their keys are read as ranges.
+        let loading = self.phase == Phase::Loading;
         let is_index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
-        let first = self.phase == Phase::Loading && self.dirty.iter().any(is_index);
-        let batch = if first { 0 } else { BATCH_MAX };
+        // Keys of the index come before those of entities.
+        let first = loading && self.dirty.iter().take_while(|key| key.as_str() < ENTITY_PREFIX).any(is_index);
+        let most = if loading { LOAD_MAX } else { BATCH_MAX };
+        let batch = if first { 0 } else { most };
         let mut keys: Vec<String> = self.dirty.iter().filter(is_value).take(batch).cloned().collect();
         let more_values = self.dirty.iter().filter(is_value).nth(batch).is_some();
         if first || !more_values {
-            let room = BATCH_MAX - keys.len() + 1;
+            let room = most - keys.len() + 1;
             keys.extend(self.dirty.iter().filter(|key| !is_value(key)).take(room).cloned());
         }
         keys.iter().for_each(|key| {
