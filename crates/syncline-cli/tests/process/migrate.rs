@@ -7,7 +7,8 @@ use syncline_sim::postgres::Cluster;
 
 use crate::frontend::Plain;
 use crate::outbox::said;
-use crate::program::{run, serversync};
+use crate::program::run;
+use crate::sending::CallBox;
 
 const APPLICATION: &str = "CREATE TABLE sync_outbox (id bigserial PRIMARY KEY, entity_type text NOT NULL, entity_id text NOT NULL, \
      payload jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(), processed_at timestamptz); \
@@ -36,13 +37,9 @@ fn hs_04_on_postgres_a_role_that_may_only_change_rows_sends_from_tables_that_an_
     cluster.execute("shop", APPLICATION).unwrap();
     let url = cluster.url("shop");
     let (_, server) = url.split_once('@').unwrap();
-    let url = format!("postgres://box@{server}");
-    let folder = tempfile::tempdir().unwrap();
+    let of = CallBox::new(Some(&format!("postgres://box@{server}")));
     let frontend = Plain::start();
-    let send = |arguments: &[&str]| -> Output {
-        let mut command = serversync(folder.path(), arguments);
-        command.env("DATABASE_URL", &url).env("FRONTEND_BASE_URL", frontend.url()).output().unwrap()
-    };
+    let send = |arguments: &[&str]| -> Output { of.send(&frontend.url(), arguments, &[]) };
 
     let unprepared = send(&["--no-migrate", "--once"]);
     assert_ne!(unprepared.status.code(), Some(0));
@@ -50,7 +47,7 @@ fn hs_04_on_postgres_a_role_that_may_only_change_rows_sends_from_tables_that_an_
     let denied = send(&["--once"]);
     assert!(said(&denied).contains("syncline migrate --print"), "{}", said(&denied));
 
-    let printed = run(folder.path(), &["migrate", "--print", "--system", "outbox"], &[]);
+    let printed = run(of.folder.path(), &["migrate", "--print", "--system", "outbox"], &[]);
     let sql = String::from_utf8(printed.stdout).unwrap();
     assert!(sql.contains("What is changed in the application's table: eight columns"), "{sql}");
     administrate(&cluster, &sql);
@@ -102,7 +99,8 @@ fn hs_04_migrate_makes_the_tables_of_what_is_asked_for_and_says_what_it_knows() 
     assert!(sql.contains("CREATE TABLE IF NOT EXISTS syncline_locks"), "{sql}");
     let schema = run(folder.path(), &["migrate", "--print", "--system", "lock", "--schema", "team"], &[]);
     assert!(String::from_utf8(schema.stdout).unwrap().contains("CREATE TABLE IF NOT EXISTS \"team\".locks"));
-    let mistyped = run(folder.path(), &["migrate", "--system", "outbox", "--database-url", "sqlite:nowhere.db"], &[]);
+    let mistyped =
+        run(folder.path(), &["migrate", "--system", "outbox", "--database-url", "sqlite:nowhere.db"], &[]);
     assert_eq!(mistyped.status.code(), Some(1), "{}", said(&mistyped));
     assert!(!folder.path().join("nowhere.db").exists());
 }

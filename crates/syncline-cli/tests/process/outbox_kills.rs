@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use syncline_calls::call_box::{Call, CallBox as Application};
 use syncline_node::demo::call::invent;
 use syncline_sim::postgres::{self, Cluster};
-use syncline_store::outbox::{NewEntry, Outbox, Stats};
 use syncline_store::Store;
+use syncline_store::outbox::{NewEntry, Outbox, Stats};
 use tempfile::TempDir;
 
 use crate::program::{Node, number};
@@ -128,7 +128,12 @@ fn lasting_address() -> String {
 }
 
 /// Commits calls and changes of rules as the application does.
-async fn commit(of: &CallBox, outbox: &dyn Outbox, ledger: &mut Ledger, round: u64) -> Result<(), Box<dyn std::error::Error>> {
+async fn commit(
+    of: &CallBox,
+    outbox: &dyn Outbox,
+    ledger: &mut Ledger,
+    round: u64,
+) -> Result<(), Box<dyn std::error::Error>> {
     let mut application = Application::open(&of.database_url).await?;
     for part in 0..2_u64 {
         let (id, invented) = (format!("call-{round}-{part}"), invent(round % 7));

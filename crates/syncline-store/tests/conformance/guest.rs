@@ -224,8 +224,8 @@ pub(crate) async fn hs_04_a_database_from_before_parts_is_taken_over_with_its_ro
     assert_eq!(theirs, expected.map(|table| format!("{home}{table}")));
     let app = Store::open_with(&url, &Options::default().with(&SHELF)).await.unwrap();
     let books = "SELECT isbn FROM syncline.shelf_books";
-    let read = app
-        .database()
+    let database = app.database();
+    let read = database
         .read(move |transaction| Box::pin(async move { transaction.value::<String>(books, &[]).await }));
     assert_eq!(read.await.unwrap(), "9780000000001");
     app.close().await;

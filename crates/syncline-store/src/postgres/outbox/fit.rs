@@ -38,7 +38,8 @@ pub(in crate::postgres) async fn check(engine: &Engine, taken_over: bool) -> Res
     if let Some((schema, true)) = &announces
         && schema != engine.schema().as_str()
     {
-        let reason = format!("it belongs to a Syncline in the schema {schema}; use that schema, or another table");
+        let reason =
+            format!("it belongs to a Syncline in the schema {schema}; use that schema, or another table");
         return Err(unfit(reason));
     }
     match shape(kind, &columns, taken_over || announces.is_some()) {
