@@ -65,7 +65,8 @@ impl Database {
     ///
     /// ```no_run
     /// # async fn example(store: syncline_store::Store) -> Result<(), syncline_store::Error> {
-    /// let added = store.database().write(|transaction| {
+    /// let database = store.database();
+    /// let added = database.write(|transaction| {
     ///     Box::pin(async move {
     ///         let add = "INSERT INTO syncline.notes (id, text) VALUES ($1, $2)";
     ///         transaction.execute(add, &["n1".into(), "milk".into()]).await

@@ -450,8 +450,9 @@ async fn a_role_that_may_not_create_can_use_what_is_there() {
 
     Store::open(&database.url).await.unwrap();
     let grant = format!(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}; \
-         GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}"
+        "GRANT USAGE ON SCHEMA syncline TO {role}; \
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public, syncline TO {role}; \
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA public, syncline TO {role}"
     );
     let revoke = format!("DROP OWNED BY {role}; DROP ROLE {role}");
     block_in_place(|| database.execute(&grant)).unwrap();

@@ -34,13 +34,10 @@ impl ReceiptUpdate {
     }
 
     /// An error if the table, which has `columns`, lacks one.
-    pub(crate) fn check_columns<'a>(
-        &self,
-        columns: impl Iterator<Item = &'a str> + Clone,
-    ) -> Result<(), Error> {
+    pub(crate) fn check_columns(&self, columns: &[&str]) -> Result<(), Error> {
         let wanted = self.set.iter().map(|(column, _)| column).chain([&self.id_column]);
         for name in wanted {
-            if !columns.clone().any(|column| column == name) {
+            if !columns.contains(&name.as_str()) {
                 let reason = format!("sets {}.{name}, and there is no such column", self.table);
                 return Err(Error::invalid("receipt update", reason));
             }

@@ -91,7 +91,7 @@ impl PostgresOutbox {
         if columns.is_empty() {
             return Ok(());
         }
-        update.check_columns(columns.iter().map(|(name, _)| name.as_str()))?;
+        update.check_columns(&columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
         // Bound as what it is and cast to what the column is, be it an ENUM or a time.
         let kind =
             |name: &str| columns.iter().find(|column| column.0 == name).map_or("text", |column| &column.1);

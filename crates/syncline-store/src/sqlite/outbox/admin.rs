@@ -104,7 +104,7 @@ impl SqliteOutbox {
                 if columns.is_empty() {
                     return Ok(());
                 }
-                update.check_columns(columns.iter().map(String::as_str))?;
+                update.check_columns(&columns.iter().map(String::as_str).collect::<Vec<_>>())?;
                 update_row(connection, &receipt.file_id, &update).await.map_err(failed)
             })
         });
