@@ -14,7 +14,8 @@ import { createElement as h, StrictMode, useSyncExternalStore } from "react";
 import { createRoot } from "react-dom/client";
 import { openState } from "syncline";
 
-const state = openState({ wasmUrl: "/syncline_state_bg.wasm" });
+const settings = { schema: { colour: { type: "string", default: "#6441a5" } } };
+const state = openState({ wasmUrl: "/syncline_state_bg.wasm", settings });
 window.state = state;
 window.renders = { milk: 0, bread: 0, all: 0 };
 
@@ -28,7 +29,7 @@ function Box({ id }) {
 function Count() {
   const { entities, settings } = useSyncExternalStore(state.subscribe, state.getSnapshot);
   window.renders.all++;
-  return h("p", null, entities.size + " " + (settings?.themeToken ?? ""));
+  return h("p", null, entities.size + " " + settings.colour);
 }
 
 createRoot(document.getElementById("root")).render(

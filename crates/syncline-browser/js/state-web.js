@@ -286,10 +286,11 @@ function answer(request) {
 // `taken`: the request that fails where somebody else was faster.
 function finished(transaction, taken) {
   return new Promise((resolve, reject) => {
-    const isLate = () => taken?.error?.name === "ConstraintError";
-    const refuse = () => reject(isLate() ? new StorageFailure("overtaken", taken.error) : failure(transaction.error));
-    transaction.oncomplete = () => (isLate() ? refuse() : resolve());
-    transaction.onabort = refuse;
+    let late;
+    // Noted when it happens: of a request that has not ended, as in a transaction that is aborted, nobody may ask.
+    if (taken !== undefined) taken.onerror = () => taken.error?.name === "ConstraintError" && (late = new StorageFailure("overtaken", taken.error));
+    transaction.oncomplete = () => (late === undefined ? resolve() : reject(late));
+    transaction.onabort = () => reject(late ?? failure(transaction.error));
   });
 }
 
