@@ -1,4 +1,4 @@
-//! The port over any tables: bounds are checked, states entered, changes announced.
+//! The port over any tables: bounds are checked, pacers held, changes announced.
 
 use std::time::Instant;
 

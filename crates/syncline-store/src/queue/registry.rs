@@ -121,7 +121,7 @@ impl QueueState {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits for its transaction. The pacer inside goes by `settings`; what an earlier one with other settings saw is
+    /// Waits for exclusive access to the pacer, which goes by `settings`; what an earlier one with other settings saw is
     /// forgotten, which costs an interval.
     pub(crate) async fn enter(&self, settings: &Settings) -> PacerGuard<'_> {
         let mut guard = self.pacer.lock().await;
