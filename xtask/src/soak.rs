@@ -14,8 +14,12 @@ use crate::wasm;
 use crate::workspace::Workspace;
 
 /// The tests in Chromium that read the same variables.
-const BROWSER_TESTS: &[&str] =
-    &["e2e/lock-rounds.spec.js", "e2e/extension-state.spec.js", "e2e/firefox-lock.spec.js"];
+const BROWSER_TESTS: &[&str] = &[
+    "e2e/lock-rounds.spec.js",
+    "e2e/autosave-rounds.spec.js",
+    "e2e/extension-state.spec.js",
+    "e2e/firefox-lock.spec.js",
+];
 
 const A_WEEK_MINUTES: u64 = 7 * 24 * 60;
 

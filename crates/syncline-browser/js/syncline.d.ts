@@ -35,12 +35,14 @@ export {
   type ProjectLockErrorCode,
 } from "./lock.js";
 export {
-  openAutoSave,
-  type AutoSaveOptions,
-  type AutoSaveStatus,
-  type AutoSaveState,
-  type AutoSaveEntry,
   type AutoSave,
+  type AutoSaveEditor,
+  type AutoSaveEntry,
+  type AutoSaveOptions,
+  type AutoSaveState,
+  type AutoSaveStatus,
+  type AutoSaveTextEvent,
+  openAutoSave,
 } from "./autosave.js";
 export {
   createQueue,

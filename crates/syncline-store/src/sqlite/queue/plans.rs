@@ -18,13 +18,13 @@ async fn plan(engine: &Engine, statement: &'static str) -> Vec<String> {
 #[tokio::test]
 async fn qu_05_every_statement_searches_an_index_and_none_sorts_the_table() {
     let engine = Engine::open("sqlite::memory:", Arc::new(Machine)).await.unwrap();
-    let by_key = "USING INDEX sqlite_autoindex_queue_keys_1 (queue_id=? AND key=?)";
+    let by_key = "USING INDEX sqlite_autoindex_syncline_queue_keys_1 (queue_id=? AND key=?)";
     let by_age = "INDEX syncline_queue_keys_arrival (arrival_no=?)";
     let by_rank = "USING INDEX syncline_queue_keys_place (queue_id=? AND place=? AND rank>?)";
     let statements = [
         (FIND, by_key),
         (ENTRY, by_key),
-        (DELETE, "USING COVERING INDEX sqlite_autoindex_queue_keys_1 (queue_id=? AND key=?)"),
+        (DELETE, "USING COVERING INDEX sqlite_autoindex_syncline_queue_keys_1 (queue_id=? AND key=?)"),
         (AGED, by_age),
         (SUCCEED, by_age),
         (REPLACE, by_age),
