@@ -118,10 +118,13 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Queues(Arc<Inner>);
 
+/// A queue, and what is to be done for each of its keys.
+type Worker = (Arc<Line>, Arc<dyn Work>);
+
 struct Inner {
     lines: RwLock<Vec<Arc<Line>>>,
     /// What is to be done for each queue once the node starts.
-    works: Mutex<Vec<(Arc<Line>, Arc<dyn Work>)>>,
+    works: Mutex<Vec<Worker>>,
     /// Paces that the file sets for queues of parts.
     paces: Vec<(String, Settings)>,
     store: Arc<dyn store::Queues>,

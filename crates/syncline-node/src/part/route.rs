@@ -145,6 +145,7 @@ impl Routes {
 
     /// Adds handlers under rules of their own.
     #[must_use]
+    #[allow(clippy::needless_pass_by_value, reason = "rules are made where they are given")]
     pub fn with_rules(mut self, rules: Rules, handlers: UtoipaMethodRouter<Arc<Context>>) -> Routes {
         for (path, item) in &handlers.1.paths {
             self.rules.extend(operations(item).map(|(method, _)| (path.clone(), method, rules.clone())));
