@@ -111,13 +111,17 @@ async fn write_until_killed(url: &str) {
 /// One device that sends an entity after the other.
 async fn share_until_killed(store: &Store, round: u64) {
     let (states, space) = (store.states(), Space::new("list").unwrap());
-    let epoch = states.pull(&space, &Asked::default()).await.unwrap().epoch;
+    let mut epoch = states.pull(&space, &Asked::default()).await.unwrap().epoch;
     for n in 0.. {
         let entry = Entry { stamp: Stamp::ZERO.after(Timestamp::from_ms(n)), live: true };
         let id = format!("{round}:{n}");
         let change = Change::Entity { id: id.clone(), kept: Kept { entry, stored: None } };
         let batch = Batch { after: 0, epoch: epoch.clone(), changes: vec![change] };
-        assert!(matches!(states.push(&space, batch).await.unwrap(), Pushed::Taken { .. }));
+        // The first push makes the space, which has an epoch of its own from then on.
+        let Pushed::Taken { epoch: given, .. } = states.push(&space, batch).await.unwrap() else {
+            panic!("{id} was not taken");
+        };
+        epoch = given;
         println!("shared {id}");
     }
 }
