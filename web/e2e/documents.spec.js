@@ -141,12 +141,18 @@ for (const document of documents) {
   });
 }
 
-test("cn_13 every TOML snippet is a configuration that a node takes", async () => {
+test("cn_13 every TOML snippet is a configuration that its program takes", async () => {
   const folder = await mkdtemp(join(tmpdir(), "syncline-documents-"));
   for (const document of documents) {
     for (const { text, line } of (await snippets(document)).filter(({ language }) => language === "toml")) {
-      await writeFile(join(folder, "syncline.toml"), text);
-      const { code, output } = await run("syncline serve --check", folder, { PATH: `${dirname(BINARY)}:${process.env.PATH}`, SYNCLINE_DATA: join(folder, "data") });
+      // Kinds of files are declared to the program that sends them.
+      const isOfNode = !text.includes("[[files]]");
+      const file = join(folder, isOfNode ? "syncline.toml" : "files.toml");
+      await writeFile(file, text);
+      const environment = { PATH: `${dirname(BINARY)}:${process.env.PATH}`, SYNCLINE_DATA: join(folder, "data") };
+      const box = { DATABASE_URL: `sqlite:${join(folder, "box.db")}?mode=rwc`, FRONTEND_BASE_URL: "http://127.0.0.1:9" };
+      const command = isOfNode ? "syncline serve --check" : "serversync --check --config files.toml";
+      const { code, output } = await run(command, folder, isOfNode ? environment : { ...environment, ...box });
       expect(code, `${document}:${line}\n${output}`).toBe(0);
     }
   }
