@@ -20,6 +20,9 @@ const EVENTS = {
   outbox: ["outbox"],
 };
 
+/** The part that tells of a topic: a node without the part does not know the topic. */
+const PART_OF = { viewer: "viewer", job: "viewer", queue: "queue", shelf: "bookshelf", entity: "outbox", recording: "calls", outbox: "outbox" };
+
 /**
  * @typedef {"connecting" | "connected" | "reconnecting" | "offline" | "paused" | "locked"} LiveState
  */
@@ -32,7 +35,9 @@ const EVENTS = {
  *   onEvent: (name: string, data: any) => void,
  * }} options
  */
-export function openLive({ topics, onState, onEvent }) {
+export function openLive({ topics: wanted, onState, onEvent }) {
+  const parts = (document.documentElement.dataset.parts ?? "").split(" ");
+  const topics = wanted.filter((topic) => parts.includes(PART_OF[topic]));
   /** @type {EventSource | null} */
   let source = null;
   let timer = 0;
@@ -44,7 +49,8 @@ export function openLive({ topics, onState, onEvent }) {
     if (document.hidden) return onState("paused", 0);
     if (!navigator.onLine && !isLoopback()) return onState("offline", 0);
     if (failures === 0) onState("connecting", 0);
-    const stream = new EventSource(`/api/events?topics=${topics.join(",")}`);
+    // A page that follows no topic still hears that the node is there.
+    const stream = new EventSource(topics.length > 0 ? `/api/events?topics=${topics.join(",")}` : "/api/events");
     source = stream;
     stream.onerror = () => stream === source && fail();
     for (const name of ["hello", "lagged", ...topics.flatMap((topic) => EVENTS[topic])]) {
