@@ -76,7 +76,7 @@ test("st_30 a tab that is frozen in the middle of its writes keeps nobody from w
 
 test("st_30 a tab that is busy in the middle of its writes keeps nobody from writing", async ({ plainTabs, node }) => {
   const [one, other] = [await openTab(plainTabs, node.url), await openTab(plainTabs, node.url)];
-  for (let round = 0; round < 5; round++) {
+  for (const round of [1, 4]) {
     let isHeld = true;
     const held = one
       .evaluate(async (round) => {
@@ -87,7 +87,7 @@ test("st_30 a tab that is busy in the middle of its writes keeps nobody from wri
           const { port1, port2 } = new MessageChannel();
           await new Promise((resolve) => ((port1.onmessage = resolve), port2.postMessage(0)));
         }
-        const until = performance.now() + 8_000;
+        const until = performance.now() + 18_000;
         while (performance.now() < until);
       }, round)
       .then(() => (isHeld = false));
