@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use syncline_core::outbox::EntityType;
+use syncline_store::Migrations;
 
+use crate::recording::table::{MIGRATIONS, RecordingTable};
 use crate::recording::{RecordingSettings, Recordings, config, http};
 use syncline_node::config::Settings;
 use syncline_node::http::ConsoleFiles;
-use syncline_node::inbox::{Entities, EntityKind, FileType};
+use syncline_node::inbox::{EntityKind, FileType};
 use syncline_node::part::{BuildError, Page, Part, Routes, Setup, Topic};
 
 /// The kinds of entities of an exchange, and whether each may be edited here. What has happened is not edited.
@@ -64,12 +66,16 @@ impl Part for CallsPart {
         keys.map(|key| key.expose().to_owned()).collect()
     }
 
+    fn migrations(&self) -> Vec<&'static Migrations> {
+        vec![&MIGRATIONS]
+    }
+
     fn routes(&self) -> Routes {
         http::routes()
     }
 
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
-        let recordings = Recordings::new(&self.settings, setup.need::<Entities>()?, setup.registry);
+        let recordings = Recordings::new(&self.settings, RecordingTable::new(setup.store), setup.registry);
         recordings.prepare().await.map_err(|cause| {
             let folder = self.settings.dir.display();
             BuildError::Other(format!("cannot use the recordings folder {folder}: {cause}"))

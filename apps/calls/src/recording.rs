@@ -6,6 +6,7 @@
 //! - `recording/disk.rs`: complete and synced, or not there
 //! - `recording/bucket.rs`: the same in storage that speaks S3
 //! - `recording/upload.rs`: pieces in, a receipt out
+//! - [`table`]: which ones have arrived
 //!
 //! Guarantees that a receipt is given for what is durably kept and for nothing else, and that what is kept is never replaced:
 //! the same upload again gets the same receipt, another one for the same call is refused.
@@ -17,6 +18,7 @@ mod disk;
 pub(crate) mod http;
 mod listing;
 mod multipart;
+pub mod table;
 mod upload;
 
 use std::fmt;
@@ -27,14 +29,14 @@ use std::sync::Arc;
 use ::http::HeaderMap;
 use metrics::{Counter, Gauge};
 use serde::{Deserialize, Serialize};
-use syncline_store::inbox::Recording as Row;
 use tokio::sync::{OnceCell, Semaphore};
 
 use bucket::Bucket;
 pub use config::{RecordingSettings, S3};
 use disk::Disk;
-use syncline_node::inbox::{DEPTH_MAX, Entities, is_deep};
+use syncline_node::inbox::{DEPTH_MAX, is_deep};
 use syncline_node::metrics::Registry;
+use table::{Recording, RecordingTable};
 pub(crate) use upload::{Kept, Upload};
 
 /// The files of a call.
@@ -146,7 +148,7 @@ pub(crate) enum Playback {
 /// The recordings of a node.
 pub struct Recordings {
     config: RecordingSettings,
-    entities: Entities,
+    table: RecordingTable,
     disk: OnceCell<Disk>,
     bucket: Option<Bucket>,
     places: Arc<Semaphore>,
@@ -155,10 +157,10 @@ pub struct Recordings {
 
 impl Recordings {
     /// Recordings as configured. The folder is made when it is first needed, or by [`Recordings::prepare`].
-    pub(crate) fn new(config: &RecordingSettings, entities: Entities, registry: &Registry) -> Recordings {
+    pub(crate) fn new(config: &RecordingSettings, table: RecordingTable, registry: &Registry) -> Recordings {
         Recordings {
             config: config.clone(),
-            entities,
+            table,
             disk: OnceCell::new(),
             bucket: config.s3.as_ref().map(Bucket::new),
             places: Arc::new(Semaphore::new(UPLOADS_MAX)),
@@ -193,13 +195,8 @@ impl Recordings {
     }
 
     /// Notes a recording that is safe here. The same one again changes nothing.
-    pub(crate) async fn note(&self, recording: &Row) -> Result<(), syncline_store::Error> {
-        let inbox = self.entities.inbox().await?;
-        let known = inbox.recording(&recording.call_log_id).await?;
-        if known.is_some_and(|known| known.sha256 == recording.sha256) {
-            return Ok(());
-        }
-        inbox.put_recording(recording).await
+    pub(crate) async fn note(&self, recording: &Recording) -> Result<(), syncline_store::Error> {
+        self.table.put(recording).await
     }
 
     /// The recordings that are here, the last received first.
@@ -207,8 +204,8 @@ impl Recordings {
         &self,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Row>, syncline_store::Error> {
-        self.entities.inbox().await?.recordings(after, limit).await
+    ) -> Result<Vec<Recording>, syncline_store::Error> {
+        self.table.list(after, limit).await
     }
 
     async fn disk(&self) -> Result<&Disk, Error> {

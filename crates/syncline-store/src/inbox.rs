@@ -1,4 +1,4 @@
-//! The inbox port: entities and recordings that came from elsewhere.
+//! The inbox port: entities that came from elsewhere.
 //!
 //! Each entity type has a table of its own, `entity_<type>`, created when the inbox is opened with it. What arrives is
 //! never put into an outbox; what is edited here is, in the same transaction.
@@ -17,14 +17,12 @@ pub(crate) mod row;
 
 /// Most entries in one batch.
 pub const BATCH_MAX: usize = 1_000;
-/// Most entities or recordings in one listing.
+/// Most entities in one listing.
 pub const LIST_MAX: usize = 1_000;
 /// Payloads of one listing together; the first is always there.
 pub const LIST_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 /// Most entity types.
 pub const TYPES_MAX: usize = 100;
-/// Longest text that describes a recording, its metadata included.
-pub const TEXT_MAX_BYTES: usize = 64 * 1_024;
 
 /// What is said of an entity type that is not known here, and what to do about it.
 #[must_use]
@@ -79,25 +77,6 @@ pub struct Entity {
 /// Where a listing goes on.
 pub type ListCursor = i64;
 
-/// A recording that arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recording {
-    /// The call.
-    pub call_log_id: String,
-    /// The recording.
-    pub recording_id: String,
-    /// Its length.
-    pub bytes: u64,
-    /// Its SHA-256, in hexadecimal.
-    pub sha256: String,
-    /// Where it is kept, in the words of whoever keeps it.
-    pub location: String,
-    /// What came with it, as JSON.
-    pub meta: String,
-    /// When it arrived.
-    pub received_at: Moment,
-}
-
 /// What came from elsewhere.
 #[async_trait]
 pub trait Inbox: Send + Sync {
@@ -130,15 +109,6 @@ pub trait Inbox: Send + Sync {
         after: Option<ListCursor>,
         limit: usize,
     ) -> Result<Vec<Entity>, Error>;
-
-    /// Writes down a recording, or replaces what was known of the call's; durable when it returns.
-    async fn put_recording(&self, recording: &Recording) -> Result<(), Error>;
-
-    /// The recording of a call.
-    async fn recording(&self, call_log_id: &str) -> Result<Option<Recording>, Error>;
-
-    /// Up to `limit` recordings, the last received first, from behind the one of the call `after` on.
-    async fn recordings(&self, after: Option<&str>, limit: usize) -> Result<Vec<Recording>, Error>;
 
     /// Forgets up to `limit` entry numbers that arrived longer than `older_than` ago. Stale changes are known without
     /// them; what is lost is telling a repeat from a stale one.

@@ -7,7 +7,7 @@
 //! - [`queue`]: keyed work at a shared pace ([`Store::queues`])
 //! - [`schedule`]: claims, history and totals of scheduled jobs ([`Store::schedule`])
 //! - [`lock`]: leases with a fencing token ([`Store::locks`])
-//! - [`inbox`]: entities and recordings that came from elsewhere ([`Store::inbox`])
+//! - [`inbox`]: entities that came from elsewhere ([`Store::inbox`])
 //! - [`outbox`]: changes on their way to another system ([`Store::outbox`])
 //! - [`state`]: what devices agree on, by space ([`Store::states`])
 //! - [`database`]: transactions for parts that have tables of their own ([`Store::database`])
@@ -253,7 +253,7 @@ impl Store {
         }
     }
 
-    /// Entities and recordings that came from elsewhere. Creates the tables of `types` that are missing.
+    /// Entities that came from elsewhere. Creates the tables of `types` that are missing.
     pub async fn inbox(&self, types: &[EntityType]) -> Result<Arc<dyn Inbox>, Error> {
         Ok(match &self.engine {
             Engine::Sqlite(engine) => Arc::new(sqlite::SqliteInbox::open(engine.clone(), types).await?),

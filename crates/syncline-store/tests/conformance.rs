@@ -167,7 +167,6 @@ conformance! {
         ss_10_of_editors_that_saw_the_same_one_changes_it,
         ss_10_a_change_of_our_own_application_is_not_overwritten_by_an_older_one,
         ss_09_entities_are_listed_last_changed_first,
-        ss_09_recordings_are_kept_and_listed,
         ss_27_what_breaks_a_bound_of_the_inbox_is_refused_and_nothing_stored,
     }
     schedule_records {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use syncline_store::inbox::{LIST_BYTES_MAX, LIST_MAX, Recording};
+use syncline_store::inbox::LIST_BYTES_MAX;
 use utoipa::{IntoParams, ToSchema};
 
+use super::table::{LIST_MAX, Recording};
 use crate::recording::Recordings;
 use syncline_node::http::body::Query;
 use syncline_node::http::{Error, range};

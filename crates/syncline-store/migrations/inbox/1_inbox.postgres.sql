@@ -11,14 +11,3 @@ CREATE INDEX IF NOT EXISTS inbox_entries_received ON syncline.inbox_entries (rec
 
 -- The order in which entities of all types changed here.
 CREATE SEQUENCE IF NOT EXISTS syncline.inbox_place;
-
-CREATE TABLE IF NOT EXISTS syncline.inbox_recordings (
-    call_log_id  text COLLATE "C" PRIMARY KEY,
-    recording_id text NOT NULL,
-    bytes        bigint NOT NULL,
-    sha256       text NOT NULL,
-    location     text NOT NULL,
-    meta         text NOT NULL,
-    received_at  bigint NOT NULL
-);
-CREATE INDEX IF NOT EXISTS inbox_recordings_received ON syncline.inbox_recordings (received_at, call_log_id);

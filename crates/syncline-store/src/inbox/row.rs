@@ -2,7 +2,7 @@
 
 use syncline_core::outbox::{EntityType, Moment, SenderId};
 
-use super::{Entity, LIST_MAX, Recording, TEXT_MAX_BYTES, TYPES_MAX};
+use super::{Entity, LIST_MAX, TYPES_MAX};
 use crate::Error;
 
 /// id, payload, sender, changed and received in microseconds, place.
@@ -22,41 +22,6 @@ pub(crate) fn entity((id, payload, sender, changed_us, received_us, place): Enti
         received_at: Moment::from_us(received_us),
         place,
     }
-}
-
-/// call, recording, bytes, digest, location, metadata, received in milliseconds.
-pub(crate) type RecordingRow = (String, String, i64, String, String, String, i64);
-
-pub(crate) fn recording(row: RecordingRow) -> Recording {
-    let (call_log_id, recording_id, bytes, sha256, location, meta, received_ms) = row;
-    Recording {
-        call_log_id,
-        recording_id,
-        bytes: bytes.unsigned_abs(),
-        sha256,
-        location,
-        meta,
-        received_at: Moment::from_us(received_ms.saturating_mul(1_000)),
-    }
-}
-
-pub(crate) fn check_recording(recording: &Recording) -> Result<(), Error> {
-    let texts = [
-        ("call_log_id", &recording.call_log_id),
-        ("recording_id", &recording.recording_id),
-        ("sha256", &recording.sha256),
-        ("location", &recording.location),
-        ("meta", &recording.meta),
-    ];
-    for (field, text) in texts {
-        if text.len() > TEXT_MAX_BYTES || text.contains('\0') {
-            return Err(Error::invalid(
-                field,
-                format!("must have {TEXT_MAX_BYTES} bytes at most and no zero"),
-            ));
-        }
-    }
-    Ok(())
 }
 
 pub(crate) fn check_types(types: &[EntityType]) -> Result<(), Error> {

@@ -16,8 +16,8 @@ use super::session::Statement;
 use super::{Engine, Session, now_ms, prepare};
 use crate::Error;
 use crate::inbox::batch::{Batch, Rows};
-use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, ListCursor, Put, Recording};
+use crate::inbox::row::{self, EntityRow};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, ListCursor, Put};
 use crate::names::Schema;
 use crate::outbox::check;
 
@@ -48,19 +48,6 @@ const FORGET: &str = concat!(
     now_ms!(),
     ") - $1 ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old WHERE i.sender = old.sender AND i.entry = old.entry"
 );
-
-const PUT_RECORDING: &str = "INSERT INTO syncline.inbox_recordings \
-     (call_log_id, recording_id, bytes, sha256, location, meta, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
-     ON CONFLICT (call_log_id) DO UPDATE SET recording_id = excluded.recording_id, bytes = excluded.bytes, \
-     sha256 = excluded.sha256, location = excluded.location, meta = excluded.meta, received_at = excluded.received_at";
-const RECORDING: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM syncline.inbox_recordings WHERE call_log_id = $1";
-const RECORDINGS: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM syncline.inbox_recordings ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
-const RECORDINGS_AFTER: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM syncline.inbox_recordings WHERE (received_at, call_log_id) < \
-     (SELECT received_at, call_log_id FROM syncline.inbox_recordings WHERE call_log_id = $2) \
-     ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
 
 /// The inbox port on PostgreSQL.
 #[derive(Debug)]
@@ -232,44 +219,6 @@ impl Inbox for PostgresInbox {
         let rows: Vec<EntityRow> = session.all(list).await?;
         session.commit().await?;
         Ok(rows.into_iter().map(row::entity).collect())
-    }
-
-    async fn put_recording(&self, recording: &Recording) -> Result<(), Error> {
-        row::check_recording(recording)?;
-        let recording = recording.clone();
-        let put = self
-            .engine
-            .query(PUT_RECORDING)
-            .bind(recording.call_log_id)
-            .bind(recording.recording_id)
-            .bind(i64::try_from(recording.bytes).unwrap_or(i64::MAX))
-            .bind(recording.sha256)
-            .bind(recording.location)
-            .bind(recording.meta)
-            .bind(recording.received_at.as_us() / 1_000);
-        let mut session = self.engine.statement().await?;
-        session.execute(put).await?;
-        session.commit().await
-    }
-
-    async fn recording(&self, call_log_id: &str) -> Result<Option<Recording>, Error> {
-        let mut session = self.engine.statement().await?;
-        let recording = self.engine.query(RECORDING).bind(call_log_id.to_owned());
-        let row: Option<RecordingRow> = session.first(recording).await?;
-        session.commit().await?;
-        Ok(row.map(row::recording))
-    }
-
-    async fn recordings(&self, after: Option<&str>, limit: usize) -> Result<Vec<Recording>, Error> {
-        let limit = row::check_list(limit)?;
-        let recordings = match after {
-            None => self.engine.query(RECORDINGS).bind(limit),
-            Some(after) => self.engine.query(RECORDINGS_AFTER).bind(limit).bind(after.to_owned()),
-        };
-        let mut session = self.engine.transaction().await?;
-        let rows: Vec<RecordingRow> = session.all(recordings).await?;
-        session.commit().await?;
-        Ok(rows.into_iter().map(row::recording).collect())
     }
 
     async fn forget(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {

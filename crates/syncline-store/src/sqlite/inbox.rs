@@ -14,8 +14,8 @@ use super::outbox::sql::{LAST, microseconds};
 use super::{Engine, statement};
 
 use crate::inbox::batch::{Batch, Rows};
-use crate::inbox::row::{self, EntityRow, RecordingRow};
-use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, ListCursor, Put, Recording};
+use crate::inbox::row::{self, EntityRow};
+use crate::inbox::{Arrival, Entity, Inbox, LIST_BYTES_MAX, ListCursor, Put};
 use crate::outbox::check;
 use crate::{Error, names};
 
@@ -30,17 +30,6 @@ const ENQUEUE: &str = "INSERT INTO sync_outbox (entity_type, entity_id, payload,
      VALUES ($1, $2, $3, $4)";
 const FORGET: &str = "DELETE FROM syncline.inbox_entries WHERE (sender, entry) IN (SELECT sender, entry FROM syncline.inbox_entries \
      INDEXED BY syncline.inbox_entries_received WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
-
-const PUT_RECORDING: &str = "INSERT INTO syncline.inbox_recordings \
-     (call_log_id, recording_id, bytes, sha256, location, meta, received_at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
-     ON CONFLICT (call_log_id) DO UPDATE SET recording_id = excluded.recording_id, bytes = excluded.bytes, \
-     sha256 = excluded.sha256, location = excluded.location, meta = excluded.meta, received_at = excluded.received_at";
-const RECORDING: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM syncline.inbox_recordings WHERE call_log_id = $1";
-const RECORDINGS: &str = "SELECT call_log_id, recording_id, bytes, sha256, location, meta, received_at \
-     FROM syncline.inbox_recordings WHERE $2 IS NULL OR (received_at, call_log_id) < \
-     (SELECT received_at, call_log_id FROM syncline.inbox_recordings WHERE call_log_id = $2) \
-     ORDER BY received_at DESC, call_log_id DESC LIMIT $1";
 
 /// The inbox port on SQLite.
 #[derive(Debug)]
@@ -165,36 +154,6 @@ impl Inbox for SqliteInbox {
         let rows: Vec<EntityRow> =
             self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
         Ok(rows.into_iter().map(row::entity).collect())
-    }
-
-    async fn put_recording(&self, recording: &Recording) -> Result<(), Error> {
-        row::check_recording(recording)?;
-        let recording = recording.clone();
-        let put = statement::query(PUT_RECORDING)
-            .bind(recording.call_log_id)
-            .bind(recording.recording_id)
-            .bind(i64::try_from(recording.bytes).unwrap_or(i64::MAX))
-            .bind(recording.sha256)
-            .bind(recording.location)
-            .bind(recording.meta)
-            .bind(recording.received_at.as_us() / 1_000);
-        self.engine.write(|connection| Box::pin(put.execute(connection))).await?;
-        Ok(())
-    }
-
-    async fn recording(&self, call_log_id: &str) -> Result<Option<Recording>, Error> {
-        let recording = statement::query_as(RECORDING).bind(call_log_id.to_owned());
-        let row: Option<RecordingRow> =
-            self.engine.read(|connection| Box::pin(recording.fetch_optional(connection))).await?;
-        Ok(row.map(row::recording))
-    }
-
-    async fn recordings(&self, after: Option<&str>, limit: usize) -> Result<Vec<Recording>, Error> {
-        let recordings =
-            statement::query_as(RECORDINGS).bind(row::check_list(limit)?).bind(after.map(str::to_owned));
-        let rows: Vec<RecordingRow> =
-            self.engine.read(|connection| Box::pin(recordings.fetch_all(connection))).await?;
-        Ok(rows.into_iter().map(row::recording).collect())
     }
 
     async fn forget(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {

@@ -1,10 +1,10 @@
-//! Entities and recordings that came from elsewhere.
+//! Entities that came from elsewhere.
 
 use futures::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
-use syncline_store::inbox::{Arrival, BATCH_MAX, Inbox, LIST_MAX, Put, Recording};
+use syncline_store::inbox::{Arrival, BATCH_MAX, Inbox, LIST_MAX, Put};
 
 use super::fixture::{Fixture, until};
 use super::outbox::entry;
@@ -202,29 +202,6 @@ pub(crate) async fn ss_09_entities_are_listed_last_changed_first(fixture: &Fixtu
     assert_eq!(one.apply(Some(&sender("v")), &[voicemail]).await.unwrap(), [Applied]);
     assert_eq!(two.entities(&kind("voicemail"), None, 10).await.unwrap().len(), 1);
     assert_eq!(two.entities(&kind("routing_rule"), None, 10).await.unwrap().len(), 6);
-}
-
-pub(crate) async fn ss_09_recordings_are_kept_and_listed(fixture: &Fixture) {
-    let inbox = open(fixture).await;
-    let recording = |n: i64| Recording {
-        call_log_id: format!("c{n}"),
-        recording_id: format!("r{n}"),
-        bytes: 44,
-        sha256: "ab".repeat(32),
-        location: format!("recordings/c{n}/mixed.wav"),
-        meta: "{}".to_owned(),
-        received_at: Moment::from_us(n * 1_000_000),
-    };
-    for n in 1..=3 {
-        inbox.put_recording(&recording(n)).await.unwrap();
-    }
-    assert_eq!(inbox.recording("c2").await.unwrap(), Some(recording(2)));
-    assert_eq!(inbox.recording("c9").await.unwrap(), None);
-    assert_eq!(inbox.recordings(None, 2).await.unwrap(), [recording(3), recording(2)]);
-    assert_eq!(inbox.recordings(Some("c2"), 2).await.unwrap(), [recording(1)]);
-    let replaced = Recording { bytes: 45, ..recording(2) };
-    inbox.put_recording(&replaced).await.unwrap();
-    assert_eq!(inbox.recording("c2").await.unwrap(), Some(replaced));
 }
 
 pub(crate) async fn ss_27_what_breaks_a_bound_of_the_inbox_is_refused_and_nothing_stored(fixture: &Fixture) {

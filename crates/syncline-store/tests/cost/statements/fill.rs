@@ -100,7 +100,6 @@ async fn rows(store: &Store, connection: &mut PgConnection, owner: &str, size: u
         "INSERT INTO syncline.sync_receipts SELECT id, 'r', 'u', 1, 's', 1 FROM sync_outbox WHERE processed_at IS NOT NULL \
          ON CONFLICT DO NOTHING",
         "INSERT INTO syncline.inbox_entries SELECT 'OWNER', n, n, 4000000000000 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO syncline.inbox_recordings SELECT 'OWNER' || n, 'r', 1, 's', 'l', '{}', n FROM generate_series(1, SIZE) AS n",
         "INSERT INTO syncline.entity_call_log (id, payload, sender, entry, changed_at, received_at, place) \
          SELECT 'OWNER' || n, '{}', 'OWNER', n, 1, 1, nextval('syncline.inbox_place') FROM generate_series(1, SIZE) AS n",
         "INSERT INTO syncline.schedule_runs (job, bucket, node, reason, state, started_at, cost_micro_usd) \

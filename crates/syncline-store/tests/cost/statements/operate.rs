@@ -11,7 +11,7 @@ use syncline_core::state::Space;
 use syncline_core::state::names::HORIZON;
 use syncline_core::time::Timestamp;
 use syncline_store::Store;
-use syncline_store::inbox::{Arrival, Recording};
+use syncline_store::inbox::Arrival;
 use syncline_store::lock::Request;
 use syncline_store::outbox::{self, NewEntry, Receipt, Which};
 use syncline_store::queue::{GivenUp, List};
@@ -178,19 +178,6 @@ async fn inbox(store: &Store, round: usize) {
     inbox.entity(&kind, "own7").await.unwrap();
     let page = inbox.entities(&kind, None, 3).await.unwrap();
     inbox.entities(&kind, page.last().map(|entity| entity.place), 3).await.unwrap();
-    let recording = Recording {
-        call_log_id: format!("new {round}"),
-        recording_id: "r".to_owned(),
-        bytes: 1,
-        sha256: "s".to_owned(),
-        location: "l".to_owned(),
-        meta: "{}".to_owned(),
-        received_at: Moment::from_us(1),
-    };
-    inbox.put_recording(&recording).await.unwrap();
-    inbox.recording("own7").await.unwrap();
-    inbox.recordings(None, 3).await.unwrap();
-    inbox.recordings(Some("own7"), 3).await.unwrap();
     inbox.forget(MINUTE, 5).await.unwrap();
 }
 
