@@ -224,7 +224,7 @@ pub struct ReceiptUpdate {
 /// What can be changed while workers run; `None` where nobody has set it.
 ///
 /// Read from the application's table `system_settings`, if there is one: either a row with the columns
-/// `sync_interval_sec`, `sync_batch_size`, `sync_enabled` and `sync_recordings_enabled`, or rows of `key` and `value`.
+/// `sync_interval_sec`, `sync_batch_size`, `sync_enabled` and `sync_files_enabled`, or rows of `key` and `value`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings {
     /// How often to look although nothing was heard.
@@ -233,8 +233,8 @@ pub struct Settings {
     pub batch_size: Option<usize>,
     /// Whether to send anything.
     pub enabled: Option<bool>,
-    /// Whether to send recordings.
-    pub recordings_enabled: Option<bool>,
+    /// Whether to send files.
+    pub files_enabled: Option<bool>,
 }
 
 /// Changes on their way.

@@ -101,7 +101,7 @@ enum Action {
         #[arg(long, value_name = "true|false")]
         enabled: Option<bool>,
         /// Whether to send files.
-        #[arg(long, value_name = "true|false", alias = "recordings")]
+        #[arg(long, value_name = "true|false")]
         files: Option<bool>,
         #[command(flatten)]
         database: Database,
@@ -166,7 +166,7 @@ impl Outbox {
                     interval: interval_sec.map(Duration::from_secs),
                     batch_size: batch_size.map(|size| size as usize),
                     enabled,
-                    recordings_enabled: files,
+                    files_enabled: files,
                 };
                 settings(&database, &wanted).await
             }
@@ -260,7 +260,7 @@ async fn settings(database: &Database, wanted: &Settings) -> anyhow::Result<()> 
             "intervalSec": interval_sec,
             "batchSize": now.batch_size,
             "enabled": now.enabled,
-            "recordingsEnabled": now.recordings_enabled,
+            "filesEnabled": now.files_enabled,
         }));
     }
     let unset = || toned(Tone::Quiet, "as serversync's environment says");
@@ -268,7 +268,7 @@ async fn settings(database: &Database, wanted: &Settings) -> anyhow::Result<()> 
         ("interval", interval_sec.map(|sec| format!("{sec} s"))),
         ("batch size", now.batch_size.map(|size| size.to_string())),
         ("enabled", now.enabled.map(|on| on.to_string())),
-        ("files", now.recordings_enabled.map(|on| on.to_string())),
+        ("files", now.files_enabled.map(|on| on.to_string())),
     ];
     rows.into_iter().try_for_each(|(name, value)| {
         output::line(format_args!("{name:<11} {}", value.unwrap_or_else(unset)))

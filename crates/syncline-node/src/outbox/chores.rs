@@ -49,7 +49,7 @@ pub(super) async fn run(
 
 /// Reads what can be changed while running.
 pub(super) async fn tune(shared: &Shared) {
-    let Ok(outbox::Settings { interval, batch_size, enabled, recordings_enabled, .. }) =
+    let Ok(outbox::Settings { interval, batch_size, enabled, files_enabled, .. }) =
         shared.count_store_errors("settings", shared.outbox.settings()).await
     else {
         return;
@@ -59,7 +59,7 @@ pub(super) async fn tune(shared: &Shared) {
         poll_interval: interval.unwrap_or(usual.poll_interval),
         batch_size: batch_size.unwrap_or(usual.batch_size).clamp(1, outbox::ENTRIES_MAX),
         enabled: enabled.unwrap_or(usual.enabled),
-        files_enabled: recordings_enabled.unwrap_or(usual.files_enabled),
+        files_enabled: files_enabled.unwrap_or(usual.files_enabled),
     };
     let changed = shared.live.send_if_modified(|current| std::mem::replace(current, live) != live);
     if changed {

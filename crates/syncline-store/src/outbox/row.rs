@@ -231,11 +231,11 @@ pub(crate) fn receipt((entry, file_id, file_url, bytes, sha256): ReceiptRow) -> 
 
 /// The settings there are, as columns or as keys.
 pub(crate) const SETTINGS: [&str; 4] =
-    ["sync_interval_sec", "sync_batch_size", "sync_enabled", "sync_recordings_enabled"];
+    ["sync_interval_sec", "sync_batch_size", "sync_enabled", "sync_files_enabled"];
 
 /// Settings from their texts, in the order of [`SETTINGS`]. What cannot be understood counts as not set.
 pub(crate) fn settings(texts: [Option<String>; 4]) -> Settings {
-    let [interval, batch_size, enabled, recordings_enabled] = texts.map(|text| {
+    let [interval, batch_size, enabled, files_enabled] = texts.map(|text| {
         let text = text.unwrap_or_default();
         text.trim().trim_matches('"').to_ascii_lowercase()
     });
@@ -249,7 +249,7 @@ pub(crate) fn settings(texts: [Option<String>; 4]) -> Settings {
         interval: positive(interval).map(Duration::from_secs),
         batch_size: positive(batch_size).and_then(|size| usize::try_from(size).ok()),
         enabled: switch(enabled),
-        recordings_enabled: switch(recordings_enabled),
+        files_enabled: switch(files_enabled),
     }
 }
 
@@ -259,7 +259,7 @@ pub(crate) fn settings_texts(settings: &Settings) -> [Option<String>; 4] {
         settings.interval.map(|interval| interval.as_secs().max(1).to_string()),
         settings.batch_size.map(|size| size.to_string()),
         settings.enabled.map(|enabled| enabled.to_string()),
-        settings.recordings_enabled.map(|enabled| enabled.to_string()),
+        settings.files_enabled.map(|enabled| enabled.to_string()),
     ]
 }
 
@@ -280,7 +280,7 @@ mod tests {
         let read = some(["60", "\"250\"", "true", "OFF"]);
         assert_eq!(read.interval, Some(Duration::from_secs(60)));
         assert_eq!(
-            (read.batch_size, read.enabled, read.recordings_enabled),
+            (read.batch_size, read.enabled, read.files_enabled),
             (Some(250), Some(true), Some(false))
         );
         assert_eq!(some(["0", "-5", "maybe", ""]), Settings::default());

@@ -317,7 +317,7 @@ pub(super) const SETTINGS_ROWS: &str = "SELECT to_jsonb(s)::text FROM system_set
 pub(super) const HAS_SETTINGS: &str = "SELECT to_regclass('system_settings') IS NOT NULL";
 /// Beside `sync_outbox`, where the application finds it too.
 pub(super) const CREATE_SETTINGS: &str = "DO $$ BEGIN EXECUTE format('CREATE TABLE %s.system_settings (id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1), \
-     sync_interval_sec bigint, sync_batch_size bigint, sync_enabled boolean, sync_recordings_enabled boolean)', \
+     sync_interval_sec bigint, sync_batch_size bigint, sync_enabled boolean, sync_files_enabled boolean)', \
      (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = to_regclass('sync_outbox'))); END $$; \
      INSERT INTO system_settings DEFAULT VALUES";
 pub(super) const HAS_SETTING: &str = "SELECT EXISTS (SELECT FROM pg_attribute \
@@ -327,5 +327,5 @@ pub(super) const SET_SETTINGS: [&str; 4] = [
     "UPDATE system_settings SET sync_interval_sec = $1::text::bigint",
     "UPDATE system_settings SET sync_batch_size = $1::text::bigint",
     "UPDATE system_settings SET sync_enabled = $1::text::boolean",
-    "UPDATE system_settings SET sync_recordings_enabled = $1::text::boolean",
+    "UPDATE system_settings SET sync_files_enabled = $1::text::boolean",
 ];

@@ -270,14 +270,14 @@ pub(super) const COLUMNS: &str = "SELECT name FROM pragma_table_info($1)";
 
 pub(super) const SETTINGS_COLUMNS: &str = "SELECT name FROM pragma_table_info('system_settings')";
 pub(super) const CREATE_SETTINGS: &str = "CREATE TABLE system_settings (id INTEGER PRIMARY KEY CHECK (id = 1), \
-     sync_interval_sec INTEGER, sync_batch_size INTEGER, sync_enabled INTEGER, sync_recordings_enabled INTEGER); \
+     sync_interval_sec INTEGER, sync_batch_size INTEGER, sync_enabled INTEGER, sync_files_enabled INTEGER); \
      INSERT INTO system_settings (id) VALUES (1)";
 /// In the order of the settings' names.
 pub(super) const READ_SETTINGS: [&str; 4] = [
     "SELECT CAST(sync_interval_sec AS TEXT) FROM system_settings LIMIT 1",
     "SELECT CAST(sync_batch_size AS TEXT) FROM system_settings LIMIT 1",
     "SELECT CAST(sync_enabled AS TEXT) FROM system_settings LIMIT 1",
-    "SELECT CAST(sync_recordings_enabled AS TEXT) FROM system_settings LIMIT 1",
+    "SELECT CAST(sync_files_enabled AS TEXT) FROM system_settings LIMIT 1",
 ];
 pub(super) const READ_BY_KEY: &str = "SELECT CAST(value AS TEXT) FROM system_settings WHERE key = $1";
 pub(super) const READ_BY_NAME: &str = "SELECT CAST(value AS TEXT) FROM system_settings WHERE name = $1";
@@ -285,5 +285,5 @@ pub(super) const SET_SETTINGS: [&str; 4] = [
     "UPDATE system_settings SET sync_interval_sec = CAST($1 AS INTEGER)",
     "UPDATE system_settings SET sync_batch_size = CAST($1 AS INTEGER)",
     "UPDATE system_settings SET sync_enabled = ($1 = 'true')",
-    "UPDATE system_settings SET sync_recordings_enabled = ($1 = 'true')",
+    "UPDATE system_settings SET sync_files_enabled = ($1 = 'true')",
 ];
