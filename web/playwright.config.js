@@ -1,10 +1,14 @@
-// Runs web/e2e against a real node (SYNCLINE_BIN) in the machine's own Chromium (CHROMIUM_PATH overrides).
+// Runs web/e2e and the e2e folders of the apps against a real node (SYNCLINE_BIN) in the machine's own Chromium (CHROMIUM_PATH overrides).
 
+import { existsSync, readdirSync } from "node:fs";
 import { defineConfig } from "@playwright/test";
 import { CHROMIUM, FLAGS } from "./e2e/support/chromium.js";
 
+const apps = readdirSync(new URL("../apps", import.meta.url)).filter((app) => existsSync(new URL(`../apps/${app}/e2e`, import.meta.url)));
+
 export default defineConfig({
-  testDir: "e2e",
+  // The console and the package are tested here, each app in its own folder.
+  projects: [{ name: "web", testDir: "e2e" }, ...apps.map((app) => ({ name: app, testDir: `../apps/${app}/e2e` }))],
   outputDir: "e2e/results/artifacts",
   reporter: [["line"], ["json", { outputFile: "e2e/results/report.json" }]],
   workers: 2,

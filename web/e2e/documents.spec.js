@@ -14,7 +14,7 @@ import { expect, test as base } from "@playwright/test";
 import { build } from "esbuild";
 import { Node } from "./support/node.js";
 
-import { startUpstreams } from "./support/upstreams.js";
+import { startUpstreams } from "../../apps/stand-ins/e2e/upstreams.js";
 
 const ROOT = join(import.meta.dirname, "../..");
 const BINARY = process.env.SYNCLINE_BIN ?? "";

@@ -82,7 +82,7 @@ test.describe("from the API", () => {
       route.fulfill({ status: 503, json: { error: PAYLOADS[0], code: PAYLOADS[1] } }),
     );
     // The node's own news would be newer than these answers.
-    await page.route("**/api/events*", (route) => route.continue({ url: route.request().url().replace(/topics=.*/, "topics=shelf") }));
+    await page.route("**/api/events*", (route) => route.continue({ url: route.request().url().replace(/topics=.*/, "topics=") }));
     const asked = new Set();
     page.on("request", (request) => asked.add(new URL(request.url()).host));
 

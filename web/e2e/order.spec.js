@@ -1,10 +1,10 @@
 // Every live list in the worst order: the page asks, something changes, the news arrive, and only then the answer, which is
 // older. What the page shows in the end must be how it is.
 
-import { send } from "./support/calls.js";
+import { send } from "../../apps/calls/e2e/call-box.js";
 import { Node } from "./support/node.js";
 import { expect, test as base } from "./support/test.js";
-import { inventedIsbns, startUpstreams } from "./support/upstreams.js";
+import { inventedIsbns, startUpstreams } from "../../apps/stand-ins/e2e/upstreams.js";
 
 const test = /** @type {typeof base} */ (
   base.extend({
@@ -92,23 +92,29 @@ test("qu_24 keys that are done while the queues are being read are shown as done
   }
 });
 
-test("ss_09 a call and a change that come while they are being read stay", async ({ page, node }) => {
+test("ss_09 a call that comes while calls are being read stays", async ({ page, node }) => {
   const calls = await hold(page, at("/api/entities/call_log"));
-  const outbox = await hold(page, at("/api/outbox"));
   await page.goto("/calls");
-  await Promise.all([calls.answered, outbox.answered]);
+  await calls.answered;
   await send(node.url, "call_log", "c-1", { callerNumber: "+81-90-0000-0001", durationSec: 12 });
+  await expect(page.locator("#calls .call")).toHaveCount(1);
+  calls.release();
+  await loaded(page);
+  await expect(page.locator("#calls .call")).toHaveCount(1);
+});
+
+test("ss_23 a change that is made while the outbox is being read stays", async ({ page, node }) => {
+  const outbox = await hold(page, at("/api/outbox"));
+  await page.goto("/outbox");
+  await outbox.answered;
   await fetch(`${node.url}/api/entities/routing_rule/r-1`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ name: "Night" }),
   });
-  await expect(page.locator("#calls .call")).toHaveCount(1);
   await expect(page.locator("#outbox-pending")).toHaveText("1");
-  calls.release();
   outbox.release();
   await loaded(page);
-  await expect(page.locator("#calls .call")).toHaveCount(1);
   await expect(page.locator("#outbox-pending")).toHaveText("1");
 });
 

@@ -1,6 +1,6 @@
 // What pages tell an operator when something is wrong, far back, or not there at all.
 
-import { send } from "./support/calls.js";
+import { send } from "../../apps/calls/e2e/call-box.js";
 import { Node } from "./support/node.js";
 import { expect, open, test } from "./support/test.js";
 import { startThrottlingApi } from "./support/throttling.js";
@@ -91,7 +91,7 @@ test("vw_31 a node that stands still is noticed, and a button shows that its wor
 test("vw_32 a picture without a time does not empty the gallery", async ({ page }) => {
   const picture = { objectKey: "good", ts: "2026-01-01T00:00:00Z", url: "/assets/favicon.svg", viewers: 1, hash: "h" };
   const pictures = [{ ...picture, objectKey: "bad", ts: "yesterday", url: "/storage/pictures/bad" }, { ...picture, url: "/storage/pictures/good" }];
-  await page.route("**/storage/pictures/*", (route) => route.fulfill({ path: "pages/assets/favicon.svg", contentType: "image/svg+xml" }));
+  await page.route("**/storage/pictures/*", (route) => route.fulfill({ path: "console/assets/favicon.svg", contentType: "image/svg+xml" }));
   await page.route("**/api/gallery*", (route) => route.fulfill({ json: { pictures } }));
   await open(page, "/gallery");
   await expect(page.locator("#picture")).toHaveAttribute("src", "/storage/pictures/good");

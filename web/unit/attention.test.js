@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { attention } from "../pages/assets/attention.js";
+import { attention } from "../console/assets/attention.js";
 
 const counts = { waiting: 0, running: 0, retrying: 0, failed: 0, dead: 0 };
 const well = { ready: { ok: true }, jobs: [{ name: "report", last: { state: "done" } }], queues: [{ name: "words", counts, breaker: "closed" }], outbox: { pending: 3, inFlight: 1, dead: 0, oldestMs: 90_000 } };

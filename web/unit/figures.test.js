@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openPresence } from "../pages/assets/presence.js";
-import { isToTheSecond, momentOf, reasonOf, stateOf } from "../pages/assets/runs.js";
+import { openPresence } from "../console/assets/presence.js";
+import { isToTheSecond, momentOf, reasonOf, stateOf } from "../console/assets/runs.js";
 
 const sample = (/** @type {number} */ at, /** @type {number} */ viewers) => ({ at, viewers, visible: viewers });
 

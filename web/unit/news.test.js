@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hear, listen, merge } from "../pages/assets/news.js";
+import { hear, listen, merge } from "../console/assets/news.js";
 
 /** An answer that comes when it is told to. */
 function later() {

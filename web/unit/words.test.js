@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cronInWords } from "../pages/assets/cron.js";
-import { ago, count, countdown, money, span } from "../pages/assets/format.js";
+import { cronInWords } from "../console/assets/cron.js";
+import { ago, count, countdown, money, span } from "../console/assets/format.js";
 
 test("cron expressions are put into words, and unusual ones shown as they are", () => {
   const words = {

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use rust_embed::RustEmbed;
 use syncline_store::Migrations;
 
 use super::shelf_store::{MIGRATIONS, ShelfStore};
 use super::{Shelf, ShelfSettings, config, http, presets};
 use syncline_node::config::Settings;
-use syncline_node::http::ConsoleFiles;
 use syncline_node::part::{BuildError, Page, Part, Routes, Setup, Topic};
 use syncline_node::queue::{PartQueue, Queues};
 
@@ -17,6 +17,11 @@ use syncline_node::queue::{PartQueue, Queues};
 pub struct BookshelfPart {
     settings: ShelfSettings,
 }
+
+/// Its page, and what the page needs beside the console's files.
+#[derive(RustEmbed)]
+#[folder = "$CARGO_MANIFEST_DIR/pages"]
+struct Pages;
 
 #[async_trait]
 impl Part for BookshelfPart {
@@ -63,7 +68,7 @@ impl Part for BookshelfPart {
         setup.on_start(move |halt, tracker| started.start(halt, tracker));
         setup.offer(shelf);
         setup.topic(Topic::new("shelf"));
-        let page = Page::new::<ConsoleFiles>("/shelf", "shelf.html").in_menu("Bookshelf");
+        let page = Page::new::<Pages>("/shelf", "shelf.html").in_menu("Bookshelf");
         setup.page("bookshelf", page.with_pictures_from(self.settings.cover_origins()));
         Ok(())
     }

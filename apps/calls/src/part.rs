@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rust_embed::RustEmbed;
 use syncline_core::outbox::EntityType;
 use syncline_store::Migrations;
 
 use crate::recording::table::{MIGRATIONS, RecordingTable};
 use crate::recording::{RecordingSettings, Recordings, config, http};
 use syncline_node::config::Settings;
-use syncline_node::http::ConsoleFiles;
 use syncline_node::inbox::{EntityKind, FileType};
 use syncline_node::part::{BuildError, Page, Part, Routes, Setup, Topic};
 
@@ -33,6 +33,11 @@ const RECORDING_FILE: FileType = FileType { name: "recording_file", path: "/api/
 pub struct CallsPart {
     settings: RecordingSettings,
 }
+
+/// Its page, and what the page needs beside the console's files.
+#[derive(RustEmbed)]
+#[folder = "$CARGO_MANIFEST_DIR/pages"]
+struct Pages;
 
 #[async_trait]
 impl Part for CallsPart {
@@ -82,7 +87,7 @@ impl Part for CallsPart {
         })?;
         setup.offer(Arc::new(recordings));
         setup.topic(Topic::new("recording"));
-        setup.page("calls", Page::new::<ConsoleFiles>("/calls", "calls.html").in_menu("Calls"));
+        setup.page("calls", Page::new::<Pages>("/calls", "calls.html").in_menu("Calls"));
         Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rust_embed::RustEmbed;
 use syncline_store::{Migrations, parts};
 
 use super::{FILES, Gallery, LAST_SNAPSHOT, NOTES, Scene, http};
 use syncline_node::config::Settings;
-use syncline_node::http::ConsoleFiles;
 use syncline_node::kv::ReservedKeys;
 use syncline_node::part::{BuildError, Page, Part, Routes, Setup};
 use syncline_node::schedule::{Firing, JobKind, JobKinds, JobWork};
@@ -18,6 +18,11 @@ const KIND: &str = "picture";
 /// A picture of the moment, painted while somebody watches.
 #[derive(Debug, Default)]
 pub struct GalleryPart;
+
+/// Its page, and what the page needs beside the console's files.
+#[derive(RustEmbed)]
+#[folder = "$CARGO_MANIFEST_DIR/pages"]
+struct Pages;
 
 #[async_trait]
 impl Part for GalleryPart {
@@ -54,7 +59,7 @@ impl Part for GalleryPart {
             keys.reserve(LAST_SNAPSHOT, "the gallery's job writes it");
         }
         setup.offer(gallery);
-        setup.page("gallery", Page::new::<ConsoleFiles>("/gallery", "gallery.html").in_menu("Gallery"));
+        setup.page("gallery", Page::new::<Pages>("/gallery", "gallery.html").in_menu("Gallery"));
         Ok(())
     }
 }

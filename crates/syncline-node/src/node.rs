@@ -159,7 +159,7 @@ impl Context {
         }
         let mut built = setup.built;
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
-        let console = Console::new(&config.parts, std::mem::take(&mut built.pages));
+        let console = Console::new(&config.parts, std::mem::take(&mut built.pages), &built.topics);
         let (openapi, endpoints) = http::description(&config.parts, &console, &registry);
         Ok(Arc::new(Context {
             auth: Auth::new(config.token.as_ref(), https, Arc::clone(&kv), &registry),

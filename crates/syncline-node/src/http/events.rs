@@ -74,7 +74,7 @@ impl Drop for Taken {
 
 /// Streams what happens, from now on. A reader that is too slow gets the event `lagged` with the number it has `missed`.
 #[utoipa::path(get, path = "/api/events", tag = "events",
-    params(("topics" = Option<String>, Query, description = "Topics with commas between; all of them if absent. Some topics have a parameter of their own that asks for one thing alone")),
+    params(("topics" = Option<String>, Query, description = "Topics with commas between; all of them if absent, none if empty. Some topics have a parameter of their own that asks for one thing alone")),
     responses((status = 200, content_type = "text/event-stream"), (status = 400), (status = 503)))]
 pub(crate) async fn events(
     State(context): State<Arc<Context>>,
@@ -151,7 +151,8 @@ fn wanted_topics(known: &[Topic], asked: &HashMap<String, String>) -> Result<Vec
         Wanted { topic: topic.clone(), about }
     };
     let Some(names) = asked.get("topics") else { return Ok(known.iter().map(wanted).collect()) };
-    let named = names.split(',').map(|word| known.iter().find(|topic| topic.name == word.trim()).map(wanted));
+    let words = names.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let named = words.map(|word| known.iter().find(|topic| topic.name == word).map(wanted));
     named.collect::<Option<Vec<_>>>().ok_or_else(|| {
         let known: Vec<&str> = known.iter().map(|topic| topic.name).collect();
         Error::invalid("unknown-topic", format!("topics are {}, with commas between", known.join(" and ")))

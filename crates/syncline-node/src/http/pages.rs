@@ -16,7 +16,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 
 use super::Error;
 use crate::Context;
-use crate::part::{Files, Kind, Page, Parts};
+use crate::part::{Files, Kind, Page, Parts, Topic};
 
 const OVERVIEW: &str = "index.html";
 const LAYOUT: &str = "layout.html";
@@ -29,10 +29,12 @@ const MAIN: &str = "<!-- main -->";
 const MENU: &str = "<!-- menu -->";
 /// Where the names of the parts go, for scripts.
 const PARTS: &str = "data-parts=\"\"";
+/// Where the names of the topics go that a page can follow.
+const TOPICS: &str = "data-topics=\"\"";
 
 /// The pages and files of the platform.
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../web/pages"]
+#[folder = "$CARGO_MANIFEST_DIR/../../web/console"]
 pub struct ConsoleFiles;
 
 #[derive(RustEmbed)]
@@ -51,11 +53,12 @@ pub(crate) struct Console {
     files: Vec<Files>,
     menu: String,
     parts: String,
+    topics: String,
     policy: HeaderValue,
 }
 
 impl Console {
-    pub(crate) fn new(parts: &Parts, pages: Vec<(&'static str, Page)>) -> Console {
+    pub(crate) fn new(parts: &Parts, pages: Vec<(&'static str, Page)>, topics: &[Topic]) -> Console {
         let mut files: Vec<Files> = vec![ConsoleFiles::get];
         for (_, page) in &pages {
             if !files.iter().any(|known| std::ptr::fn_addr_eq(*known, page.files)) {
@@ -71,11 +74,13 @@ impl Console {
             (page, policy)
         });
         let names: Vec<&str> = parts.on().map(crate::part::Part::name).collect();
+        let topics: Vec<&str> = topics.iter().map(|topic| topic.name).collect();
         Console {
             pages: pages.collect(),
             files,
             menu,
             parts: format!("data-parts=\"{}\"", names.join(" ")),
+            topics: format!("data-topics=\"{}\"", topics.join(" ")),
             policy: policy(&[], "'none'"),
         }
     }
@@ -92,7 +97,8 @@ impl Console {
         let marked = format!("{link} aria-current=\"page\"");
         let menu = self.menu.replacen(&link, &marked, 1);
         let layout = if path == "/" { layout.replacen(&link, &marked, 1) } else { layout.to_owned() };
-        let whole = layout.replacen(PARTS, &self.parts, 1).replacen(MENU, &menu, 1);
+        let whole = layout.replacen(PARTS, &self.parts, 1).replacen(TOPICS, &self.topics, 1);
+        let whole = whole.replacen(MENU, &menu, 1);
         whole.replacen(HEAD, head.trim(), 1).replacen(MAIN, main.trim(), 1)
     }
 
@@ -243,14 +249,14 @@ mod tests {
             let file = if path == "/viewer" { "viewer.html" } else { "project.html" };
             ("viewer", Page::new::<ConsoleFiles>(path, file).in_menu("Word"))
         });
-        let console = Console::new(&Parts::default(), pages.to_vec());
+        let console = Console::new(&Parts::default(), pages.to_vec(), &[Topic::new("viewer")]);
         for (page, _) in &console.pages {
             let file = ConsoleFiles::get(page.file).unwrap();
             let (page, path) = (console.whole(page.path, &file).unwrap().0, page.path);
             let once = |part: &str| page.matches(part).count() == 1;
             assert!(["<!doctype html>", "<title>", "<main", "</html>"].into_iter().all(once), "{page}");
             assert!(![HEAD, MAIN, MENU].into_iter().any(|mark| page.contains(mark)), "{page}");
-            assert!(once("aria-current=\"page\""), "{page}");
+            assert!(once("aria-current=\"page\"") && once("data-topics=\"viewer\""), "{page}");
             assert!(page.contains(&format!("href=\"{path}\" aria-current=\"page\"")), "{page}");
         }
     }

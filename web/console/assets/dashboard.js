@@ -1,0 +1,200 @@
+// The overview: viewers live, the schedule's next and last tick, what queues have to do, the node's health. Watching it makes no viewer.
+
+import { ask, nodeStartedAt, serverNow } from "./api.js";
+import { openPage } from "./app.js";
+import { attention } from "./attention.js";
+import { openChart } from "./chart.js";
+import { cronInWords } from "./cron.js";
+import { at, h, icon, keyed, say } from "./dom.js";
+import { ago, count, countdown, money, moment, span, whole } from "./format.js";
+import { merge } from "./news.js";
+import { openPresence } from "./presence.js";
+import { reasonOf, result } from "./runs.js";
+
+/** The parts of this node; what belongs to another is not shown and not asked for. */
+const parts = new Set((document.documentElement.dataset.parts ?? "").split(" "));
+for (const section of document.querySelectorAll("[data-part]")) {
+  /** @type {HTMLElement} */ (section).hidden = !parts.has(/** @type {HTMLElement} */ (section).dataset.part ?? "");
+}
+/** Asks where the part is on. */
+const askOf = (/** @type {string} */ part, /** @type {string} */ path) => (parts.has(part) ? ask(path) : Promise.resolve(null));
+
+const presence = openPresence(serverNow);
+const chart = openChart(at("viewer-chart"), { height: 72, axes: false });
+/** @type {any[]} */
+let jobs = [];
+/** @type {{ ok: boolean, reason?: string } | null} */
+let ready = null;
+/** @type {number | null} */
+let startedAt = null;
+/** @type {Map<string, import("./attention.js").Queue>} */
+let queues = new Map();
+/** @type {import("./attention.js").Outbox | null} */
+let outbox = null;
+let locks = 0;
+
+const page = openPage({
+  async read() {
+    const asking = Promise.all([
+      askOf("viewer", "/api/viewer"),
+      askOf("viewer", "/api/jobs"),
+      readiness(),
+      nodeStartedAt(),
+      askOf("queue", "/api/queues"),
+      askOf("outbox", "/api/outbox"),
+      askOf("lock", "/api/locks"),
+    ]);
+    await merge(asking, ([viewer, schedule, health, started, work, stats, held]) => {
+      queues = new Map((work?.queues ?? []).map((/** @type {any} */ queue) => [queue.name, queue]));
+      outbox = stats;
+      locks = held?.locks.length ?? 0;
+      if (viewer) presence.load(viewer);
+      jobs = schedule?.jobs ?? [];
+      ready = health;
+      startedAt = started;
+      if (viewer) showViewers();
+      showJobs();
+      showHealth();
+      showSystems();
+    });
+  },
+  on: {
+    queue(status) {
+      queues.set(status.name, status);
+      showSystems();
+    },
+    outbox(stats) {
+      outbox = stats;
+      showSystems();
+    },
+    viewer(figure) {
+      presence.add(figure);
+      showViewers();
+    },
+    job: () => page.refresh(),
+  },
+  tick() {
+    showSince();
+    showJobs();
+    showHealth();
+    showAttention();
+  },
+});
+
+/** Not being ready is an answer too, so a refusal is shown, not thrown. */
+async function readiness() {
+  try {
+    await ask("/readyz");
+    return { ok: true };
+  } catch (error) {
+    if (error.needsToken || error.code === "unreachable") throw error;
+    return { ok: false, reason: error.message };
+  }
+}
+
+function showViewers() {
+  const { viewers, visible, nodes } = presence.current();
+  say(at("viewers"), whole(viewers));
+  say(at("viewers-noun"), viewers === 1 ? "viewer" : "viewers");
+  say(
+    at("viewers-visible"),
+    viewers
+      ? `${whole(visible)} with the page in sight${nodes.length > 1 ? `, on ${count(nodes.length, "node")}` : ""}`
+      : "Nobody is watching; gated jobs rest.",
+  );
+  chart.show(presence.points(), serverNow());
+  showSince();
+}
+
+function showSince() {
+  const since = presence.since();
+  const watched = presence.current().viewers > 0;
+  say(
+    at("viewers-since"),
+    since === null
+      ? ""
+      : `${watched ? "watched" : "empty"} since ${moment(since, serverNow())} (${span(serverNow() - since)})`,
+  );
+}
+
+function showJobs() {
+  at("jobs-empty").hidden = jobs.length > 0;
+  keyed(at("jobs"), jobs, (job) => job.name, createJob);
+  const saved = jobs.reduce((sum, job) => sum + (job.totals?.saved_usd ?? 0), 0);
+  const skips = jobs.reduce(
+    (sum, job) => sum + Object.values(job.totals?.skips ?? {}).reduce((a, b) => a + Number(b), 0),
+    0,
+  );
+  say(at("saved"), jobs.length ? `${money(saved)} saved by ${count(skips, "skipped run")}` : "");
+}
+
+function createJob(/** @type {any} */ job) {
+  const next = h("span", { class: "job-next" });
+  const last = h("p", { class: "job-last" });
+  let shown = "";
+  const node = h(
+    "li",
+    { class: "job" },
+    h("p", { class: "job-name" }, h("strong", { class: "mono" }, job.name), next),
+    last,
+  );
+  return {
+    node,
+    update(/** @type {any} */ job) {
+      say(
+        next,
+        job.running ? "running now" : job.next_at ? `next in ${countdown(job.next_at - serverNow())}` : "no next run",
+      );
+      const run = job.last;
+      const key = run ? `${run.id} ${run.state}` : "none";
+      if (key !== shown) {
+        const when = h("span", { class: "note job-when" });
+        last.replaceChildren(
+          ...(run ? [result(run), ` · ${reasonOf(run)} · `, when] : [`Not run yet: ${cronInWords(job.cron)}`]),
+        );
+        shown = key;
+      }
+      const when = last.querySelector(".job-when");
+      const at = run?.finished_at ?? run?.started_at;
+      if (when && at) say(when, ago(at, serverNow()));
+    },
+  };
+}
+
+function showSystems() {
+  const sum = (/** @type {"waiting" | "running" | "retrying" | "failed" | "dead"} */ place) =>
+    [...queues.values()].reduce((total, { counts }) => total + counts[place], 0);
+  const left = sum("waiting") + sum("running") + sum("retrying");
+  const work = left === 0 ? "at rest" : `${count(left, "key")} to go`;
+  const failed = sum("failed") > 0 ? `, ${whole(sum("failed"))} failed` : "";
+  const dead = sum("dead") > 0 ? `, ${whole(sum("dead"))} dead` : "";
+  say(at("queue-note"), `${count(queues.size, "queue")}, ${work}${failed}${dead}`);
+  say(at("lock-note"), locks === 0 ? "No lock is held on this node" : `${count(locks, "lock")} held on this node`);
+  if (outbox) {
+    const given = outbox.dead > 0 ? `, ${whole(outbox.dead)} given up` : "";
+    say(at("outbox-note"), `${outbox.pending === 0 ? "Nothing waits" : `${count(outbox.pending, "change")} on the way`}${given}`);
+  }
+  showAttention();
+}
+
+/** What an operator has to look at, with the page where it can be mended. */
+function showAttention() {
+  const found = attention({ ready, jobs, queues: [...queues.values()], outbox });
+  const list = at("attention");
+  list.hidden = found.length === 0;
+  keyed(list, found, ({ key }) => key, ({ href }) => {
+    const link = h("a", { href });
+    return { node: h("li", {}, icon("failed"), link), update: ({ words }) => say(link, words) };
+  });
+  const node = document.querySelector("[data-node]")?.textContent ?? "";
+  document.title = `${found.length > 0 ? `(${found.length}) ` : ""}Overview${node && node !== "–" ? ` · ${node}` : ""} · Syncline`;
+}
+
+function showHealth() {
+  if (!ready) return;
+  // Ready is whether it answers; what waits for somebody is listed above.
+  say(at("health-ready"), ready.ok ? "Ready" : "Not ready");
+  at("health-ready").classList.toggle("is-bad", !ready.ok);
+  say(at("health-store"), ready.ok ? "Answers" : (ready.reason ?? ""));
+  say(at("health-uptime"), startedAt ? span(serverNow() - startedAt) : "unknown");
+}

@@ -1,0 +1,34 @@
+// The outbox page: this node's own entries on their way elsewhere, and the kinds of entities that are taken in, live.
+
+import { ask } from "./api.js";
+import { openPage } from "./app.js";
+import { at, h, say } from "./dom.js";
+import { count } from "./format.js";
+import { merge } from "./news.js";
+import { openOutbox } from "./outbox-figures.js";
+
+const outbox = openOutbox();
+
+openPage({
+  async read() {
+    const [kinds] = await Promise.all([ask("/api/entities"), merge(ask("/api/outbox"), outbox.put)]);
+    show(kinds.types);
+  },
+  on: { outbox: outbox.put },
+  tick: outbox.tick,
+});
+
+function show(/** @type {{ name: string, settings: boolean }[]} */ kinds) {
+  say(at("kinds-note"), kinds.length > 0 ? count(kinds.length, "kind") : "");
+  at("kinds-empty").hidden = kinds.length > 0;
+  at("kinds").replaceChildren(
+    ...kinds.map(({ name, settings }) =>
+      h(
+        "li",
+        {},
+        h("div", {}, h("a", { class: "mono", href: `/api/entities/${encodeURIComponent(name)}` }, name)),
+        h("p", { class: "note" }, settings ? "may be edited here" : "read only"),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,21 @@
+// The queue page: every queue of this node, live.
+
+import { ask } from "./api.js";
+import { openPage } from "./app.js";
+import { at, say } from "./dom.js";
+import { count } from "./format.js";
+import { merge } from "./news.js";
+import { openQueues } from "./queues.js";
+
+const queues = openQueues();
+
+openPage({
+  async read() {
+    await merge(ask("/api/queues"), (all) => {
+      queues.load(all.queues);
+      say(at("queues-note"), all.queues.length > 0 ? count(all.queues.length, "queue") : "");
+    });
+  },
+  on: { queue: queues.put },
+  tick: queues.tick,
+});
