@@ -95,3 +95,33 @@ test("st_23_when_the_tab_that_talks_to_the_node_goes_another_one_does", async ({
   await expect.poll(() => shown(second)).toBe("and back=3 by itself=2 by the one that follows=1");
   await profiles[1].close();
 });
+
+test("st_36 many spaces of a page are told of by one stream", async ({ context, node }) => {
+  const profiles = [context, await another(context)];
+  const streams = new Set();
+  const openMany = async (/** @type {import("@playwright/test").BrowserContext} */ profile) => {
+    const page = await profile.newPage();
+    if (profile === context) {
+      page.on("request", (request) => request.url().includes("topics=state") && streams.add(request));
+      for (const end of /** @type {const} */ (["requestfinished", "requestfailed"])) page.on(end, (request) => streams.delete(request));
+    }
+    // A page without a stream of its own.
+    await page.goto(`${node.url}/state/frame`);
+    await page.evaluate(async () => {
+      const { openState } = await import(/** @type {any} */ ("/pkg/state.js"));
+      const tab = /** @type {any} */ (window);
+      tab.states = Array.from({ length: 12 }, (_, number) => openState({ name: `many-${number}`, bridge: { space: `many-${number}` } }));
+      await Promise.all(tab.states.map((/** @type {any} */ state) => state.ready));
+    });
+    return page;
+  };
+  const [one, other] = [await openMany(profiles[0]), await openMany(profiles[1])];
+  const sizes = (/** @type {import("@playwright/test").Page} */ page) =>
+    page.evaluate(() => /** @type {any} */ (window).states.map((/** @type {any} */ state) => state.size).join(""));
+  const inStep = () => one.evaluate(() => /** @type {any} */ (window).states.every((/** @type {any} */ state) => state.link.status === "in-step"));
+  await expect.poll(inStep, { timeout: 30_000 }).toBe(true);
+  await other.evaluate(() => Promise.all(/** @type {any} */ (window).states.map((/** @type {any} */ state) => state.put("a", { n: 1 }))));
+  await expect.poll(() => sizes(one), { timeout: 30_000 }).toBe("1".repeat(12));
+  expect(streams.size).toBe(1);
+  await profiles[1].close();
+});

@@ -439,3 +439,75 @@ test("st_36 what a program that knows only ids removes right after it was added 
     assert.deepEqual([state.ids(), area.keys.has(`trackedEntity:${id}`)], [["kept"], false]);
   }
 });
+
+/** AES-GCM, with the id sealed in, so that nobody can put one entity in another's place. */
+function sealedWith(key) {
+  const bytes = (text) => new TextEncoder().encode(text);
+  return {
+    async encode(value, id) {
+      const iv = crypto.getRandomValues(new Uint8Array(12));
+      const sealed = await crypto.subtle.encrypt({ name: "AES-GCM", iv, additionalData: bytes(id) }, key, bytes(JSON.stringify(value)));
+      return { iv: Buffer.from(iv).toString("base64"), sealed: Buffer.from(sealed).toString("base64") };
+    },
+    async decode({ iv, sealed }, id) {
+      const how = { name: "AES-GCM", iv: Buffer.from(iv, "base64"), additionalData: bytes(id) };
+      return JSON.parse(new TextDecoder().decode(await crypto.subtle.decrypt(how, key, Buffer.from(sealed, "base64"))));
+    },
+  };
+}
+
+const newKey = () => crypto.subtle.generateKey({ name: "AES-GCM", length: 256 }, false, ["encrypt", "decrypt"]);
+
+test("st_36 encrypted values are readable with the key alone, and shown as they were put", async (t) => {
+  const area = new Area();
+  const codec = sealedWith(await newKey());
+  const [one, other] = [open(t, area, { codec }), open(t, area, { codec })];
+  await one.put("a", { secret: "milk" });
+  assert.deepEqual(one.get("a"), { secret: "milk" }, "what is answered is shown");
+  await until(other, () => other.has("a"));
+  assert.deepEqual(other.get("a"), { secret: "milk" });
+  assert.ok(Object.isFrozen(other.get("a")));
+  assert.ok(area.keys.has("trackedEntity:a") && ![...area.keys.values()].some((text) => text.includes("milk")));
+
+  const late = open(t, area, { codec });
+  await late.ready;
+  assert.deepEqual(late.get("a"), { secret: "milk" }, "ready means decoded");
+
+  const stranger = open(t, area, { codec: sealedWith(await newKey()) });
+  const reports = [];
+  stranger.subscribe((event) => event.type === "report" && reports.push([event.report, event.detail]));
+  await stranger.ready;
+  assert.deepEqual([stranger.ids(), reports], [[], [["not-decoded", "a"]]]);
+  assert.deepEqual(one.get("a"), { secret: "milk" }, "what one cannot read stays");
+});
+
+test("st_36 operations count in the order of their calls, however long each takes to encode", async (t) => {
+  const area = new Area();
+  const waits = [30, 1, 20, 5];
+  const codec = {
+    encode: (value) => new Promise((resolve) => setTimeout(() => resolve({ kept: value }), waits.shift() ?? 0)),
+    decode: ({ kept }) => kept,
+  };
+  const state = open(t, area, { codec });
+  await Promise.all([state.put("a", { n: 1 }), state.put("b", { n: 1 }), state.put("a", { n: 2 }), state.remove("b"), state.put("c", { n: 1 })]);
+  assert.deepEqual(state.ids().sort(), ["a", "c"]);
+  assert.deepEqual(state.get("a"), { n: 2 });
+});
+
+test("st_36 a codec that fails refuses the operation and harms no other", async (t) => {
+  const area = new Area();
+  const codec = {
+    encode(value) {
+      if (value.bad) throw new Error("no key");
+      return { kept: value };
+    },
+    decode: ({ kept }) => kept,
+  };
+  const state = open(t, area, { codec });
+  const refused = state.put("a", { bad: true });
+  const taken = state.put("b", { n: 1 });
+  await assert.rejects(refused, { name: "SynclineError", code: "codec-failed", message: /no key/ });
+  await taken;
+  assert.deepEqual(state.ids(), ["b"]);
+  for (const wrong of [{}, { encode() {} }, null, 7]) assert.throws(() => openState({ storage: area.port(), codec: wrong }), { code: "invalid-argument" });
+});

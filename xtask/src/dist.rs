@@ -12,7 +12,7 @@ const CHECKSUMS: &str = "SHA256SUMS";
 /// The one script of the package that the extension imports.
 const EXTENSION_LOADS: &str = "state.js";
 /// It keeps its state to itself.
-const EXTENSION_LEAVES: &[&str] = &["state-bridge.js"];
+const EXTENSION_LEAVES: &[&str] = &["state-bridge.js", "state-codec.js"];
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 pub(crate) fn perform(workspace: &Workspace) -> Result<()> {

@@ -26,6 +26,7 @@
  * | `invalid-settings` | no | {@link State.setSettings}: `fields` names every wrong field. |
  * | `state-full` | no | {@link State.put}: there are 200,000 entities. |
  * | `busy` | yes | {@link State}: 10,000 operations wait to be stored. |
+ * | `codec-failed` | mostly | {@link State.put}: `codec.encode` failed, or did not answer in time. |
  * | `newer-schema` | no | {@link State.ready}: what is stored follows a newer `schemaVersion` than yours. |
  * | `internal` | no | A defect in Syncline; the message holds what is known about it. |
  */
@@ -51,6 +52,7 @@ export type SynclineErrorCode =
   | "invalid-settings"
   | "state-full"
   | "busy"
+  | "codec-failed"
   | "newer-schema"
   | "internal";
 

@@ -9,17 +9,16 @@
 import * as rules from "./syncline_bridge.js";
 import { lead } from "./leader.js";
 import { provided } from "./state-provided.js";
+import { hear } from "./state-stream.js";
 import { wasmModule } from "./wasm.js";
 
 // A node that says nothing for so long is not reachable.
 const REQUEST_TIMEOUT_MS = 30_000;
-// A stream that is not even kept alive for so long has died unnoticed; a node sends something every 15 s.
-const SILENCE_MAX_MS = 45_000;
-const LISTEN_AGAIN_MS = 2_000;
 
 class Bridge {
+  #base;
+  #space;
   #address;
-  #events;
   #headers;
   #name;
   #tell;
@@ -29,9 +28,9 @@ class Bridge {
 
   // `name` is what the contexts on one storage have in common; `tell(word, ...fields)` brings an input to the rules.
   constructor({ url, space, token }, name, tell) {
-    const base = new URL(url, globalThis.location?.href);
-    this.#address = new URL(`/api/state/${encodeURIComponent(space)}`, base);
-    this.#events = new URL(`/api/events?topics=state&space=${encodeURIComponent(space)}`, base);
+    this.#base = new URL(url, globalThis.location?.href);
+    this.#space = space;
+    this.#address = new URL(`/api/state/${encodeURIComponent(space)}`, this.#base);
     this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     this.#name = `syncline-state-bridge:${name}`;
     this.#tell = tell;
@@ -66,7 +65,9 @@ class Bridge {
     const up = () => this.#tell("link", "up");
     up();
     globalThis.addEventListener?.("online", up, { signal });
-    this.#listen(signal);
+    const onNumber = (number) => this.#tell("told", number);
+    const leave = hear({ base: this.#base, headers: this.#headers, space: this.#space, onUp: up, onNumber });
+    signal.addEventListener("abort", leave, { once: true });
   }
 
   #lose() {
@@ -91,54 +92,6 @@ class Bridge {
     if (term.aborted) return;
     const [random] = crypto.getRandomValues(new Uint32Array(1));
     this.#tell("unanswered", ask, refusal, random);
-  }
-
-  // Hears of news for as long as this context leads. With fetch, because an EventSource can show no token.
-  async #listen(signal) {
-    while (!signal.aborted) {
-      try {
-        await this.#hear(signal);
-      } catch {
-        // The stream broke; what was missed is asked for when the next one begins.
-      }
-      await new Promise((resolve) => {
-        const timer = setTimeout(resolve, LISTEN_AGAIN_MS);
-        signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-      });
-    }
-  }
-
-  async #hear(term) {
-    const silence = new AbortController();
-    const signal = AbortSignal.any([term, silence.signal]);
-    let timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
-    try {
-      const headers = { ...this.#headers, accept: "text/event-stream" };
-      const response = await fetch(this.#events, { headers, signal, credentials: "same-origin", cache: "no-store" });
-      if (!response.ok) return;
-      // It answers again: whatever waits need not wait any longer.
-      this.#tell("link", "up");
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let read = ""; ; ) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
-        const events = (read + value).split("\n\n");
-        read = events.pop();
-        events.forEach((event) => this.#onEvent(event));
-      }
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  #onEvent(text) {
-    const field = (name) => text.split("\n").find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1).trim();
-    if (field("event") === "lagged") return this.#tell("link", "up");
-    if (field("event") !== "state") return;
-    const number = JSON.parse(field("data") ?? "{}").number;
-    if (Number.isInteger(number)) this.#tell("told", number);
   }
 }
 

@@ -17,15 +17,18 @@ export function readId(id) {
 
 export function readOptions(options = {}) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
-  const { name = "state", storage = ownStorage(name), schemaVersion = 1, migrate, bridge, settings, wasmUrl, signal } = options;
+  const { name = "state", storage = ownStorage(name), schemaVersion = 1, migrate, codec, bridge, settings, wasmUrl, signal } = options;
   if (typeof name !== "string" || name === "" || name.length > 100) throw invalid("name must be a text of 1 to 100 characters");
   if (!Number.isInteger(schemaVersion) || schemaVersion < 1) throw invalid("schemaVersion must be a whole number from 1");
   if (migrate !== undefined && typeof migrate !== "function") throw invalid("migrate must be a function");
+  if (codec !== undefined && (typeof codec?.encode !== "function" || typeof codec.decode !== "function")) {
+    throw invalid("codec must have functions encode() and decode()");
+  }
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid("signal must be an AbortSignal");
   for (const method of ["listen", "get", "set", "remove", "list", "send", "close"]) {
     if (typeof storage?.[method] !== "function") throw invalid(`storage must have a method ${method}()`);
   }
-  return { name, storage, schemaVersion, migrate, bridge: bridge && readBridge(bridge), settings: readSettings(settings), wasmUrl, signal };
+  return { name, storage, schemaVersion, migrate, codec, bridge: bridge && readBridge(bridge), settings: readSettings(settings), wasmUrl, signal };
 }
 
 function readSettings(settings = {}) {

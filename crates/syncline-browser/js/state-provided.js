@@ -1,3 +1,4 @@
-// What state-bridge.js provides to state.js once it is there, imported by whomever: pages without a bridge do not load it.
+// What state-bridge.js and state-codec.js provide to state.js once they are there, imported by whomever: pages that need neither do
+// not load them.
 
 export const provided = {};

@@ -55,6 +55,7 @@ export type StateLayout = "A" | "B" | "C";
  *
  * - `poisoned`: a key holds what nobody here can read; `detail` is the key. It is not shown, the rest is.
  * - `not-migrated`: `migrate` could not do the entity `detail`, which stays as it is.
+ * - `not-decoded`: `codec.decode` could not do the entity `detail`. It is not shown and stays stored.
  * - `newer-schema`: what is stored follows a newer version of the schema; the state has closed.
  * - `no-receiver`, `unacknowledged`: nobody heard a message; what it said is stored.
  * - `storage-failed`: the storage refused something that is tried again.
@@ -64,6 +65,7 @@ export type StateLayout = "A" | "B" | "C";
 export type StateReport =
   | "poisoned"
   | "not-migrated"
+  | "not-decoded"
   | "newer-schema"
   | "no-receiver"
   | "unacknowledged"
@@ -182,6 +184,17 @@ export interface StateOptions<V extends object, S extends StateSchema = {}> {
    * what was not stored is done again. What it throws is reported as `not-migrated`.
    */
   migrate?: (version: number, id: string, value: unknown) => V;
+  /**
+   * Another form of values at rest, encrypted for one: what `encode` returns is stored, and sent where there is a `bridge`; `decode`
+   * makes it a value again. Ids and settings stay readable. Both may take their time: a value shows when it was encoded and
+   * decoded, in the order of the calls. All contexts, and all devices of a space, need the same codec. `migrate` is given
+   * encoded values. What `encode` throws rejects the operation as `codec-failed`; what `decode` throws is reported as `not-decoded`.
+   * Its part of the package is loaded when it is asked for; a service worker imports `syncline/state-codec` too.
+   */
+  codec?: {
+    readonly encode: (value: V, id: string) => object | Promise<object>;
+    readonly decode: (stored: any, id: string) => V | Promise<V>;
+  };
   /**
    * A space on a node to keep in step with, and by it with other devices. Offline, changes wait in the storage. Its part of
    * the package is loaded when it is asked for; a service worker, which cannot do that, imports `syncline/state-bridge` too.

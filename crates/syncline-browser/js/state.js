@@ -43,6 +43,9 @@ class State {
   #bridge;
   #link = null;
   #isPaused = false;
+  #codec;
+  // Settles when the operations before were told to the rules.
+  #turn = Promise.resolve();
   // The exports of the module in use: with a bridge it is another one.
   #rules = rules;
   #replica;
@@ -52,6 +55,8 @@ class State {
   #numbers = 0;
   #timer;
   #effects = [];
+  // Those that were decoded.
+  #decoded = [];
   #acting = false;
   // By id: the text of each entity, and its value once somebody has asked for it.
   #entities = new Map();
@@ -149,7 +154,10 @@ class State {
 
   put = async (id, value) => {
     readId(id);
-    return this.#operate("put", [id, encode(value)]);
+    const text = encode(value);
+    if (this.#options.codec === undefined) return this.#operate("put", [id, text]);
+    const encoded = this.#loaded().then(() => this.#codec.encode(id, JSON.parse(text)));
+    return this.#operate("put", encoded.then((encoded) => [id, encoded]));
   };
 
   remove = async (ids) => {
@@ -223,14 +231,30 @@ class State {
   }
 
   async #load() {
-    const { bridge, wasmUrl } = this.#options;
+    const { bridge, codec, wasmUrl } = this.#options;
+    if (codec !== undefined) {
+      if (provided.Codec === undefined) await load(() => import("./state-codec.js"), "the codec");
+      this.#codec = new provided.Codec(codec, (effects) => this.#show(effects));
+    }
     if (bridge === undefined) return init(wasmUrl);
-    if (provided.Bridge === undefined) await importBridge();
+    if (provided.Bridge === undefined) await load(() => import("./state-bridge.js"), "the bridge");
     await provided.init(wasmUrl);
     this.#rules = provided.rules;
   }
 
+  // With a codec, operations still begin in the order of their calls, however long their values take to encode.
   #operate(word, fields) {
+    if (this.#options.codec === undefined) return this.#begin(word, fields);
+    const before = this.#turn;
+    const begun = Promise.allSettled([fields, before]).then(([{ value, reason }]) => {
+      if (value === undefined) throw reason;
+      return { ended: this.#begin(word, value) };
+    });
+    this.#turn = begun.catch(() => {});
+    return begun.then(({ ended }) => ended);
+  }
+
+  #begin(word, fields) {
     if (this.#closed) return Promise.reject(stopped());
     const op = ++this.#numbers;
     return new Promise((resolve, reject) => {
@@ -273,14 +297,22 @@ class State {
     this.#acting = true;
     const events = [];
     try {
-      while (this.#effects.length > 0 || events.length > 0) {
-        for (const effect of this.#effects.splice(0)) this.#do(effect, events);
+      while (this.#effects.length + this.#decoded.length + events.length > 0) {
+        for (const effect of this.#decoded.splice(0)) this.#do(effect, events);
+        for (const effect of this.#effects.splice(0)) if (!this.#codec?.takes(effect)) this.#do(effect, events);
         const event = events.shift();
         if (event !== undefined) this.#emit(event);
       }
     } finally {
       this.#acting = false;
     }
+  }
+
+  // Effects that were taken by the codec.
+  #show(effects) {
+    if (this.#closed) return;
+    this.#decoded.push(...effects);
+    if (!this.#acting) this.#act();
   }
 
   #do([word, ...fields], events) {
@@ -458,14 +490,12 @@ class Hooks {
   }
 }
 
-async function importBridge() {
+async function load(script, what) {
   try {
-    await import("./state-bridge.js");
+    await script();
   } catch (cause) {
-    throw new SynclineError("wasm-load-failed", `the bridge could not be loaded: ${cause?.message ?? cause}`, {
-      retryable: true,
-      cause,
-    });
+    const message = `${what} could not be loaded: ${cause?.message ?? cause}`;
+    throw new SynclineError("wasm-load-failed", message, { retryable: true, cause });
   }
 }
 

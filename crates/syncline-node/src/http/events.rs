@@ -34,6 +34,9 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// How long a reader waits before it comes back.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
+/// Most things of a topic that a stream tells of alone.
+const ABOUT_MAX: usize = 100;
+
 /// The streams a node can have open.
 pub(crate) struct Streams {
     free: Arc<Semaphore>,
@@ -74,7 +77,7 @@ impl Drop for Taken {
 
 /// Streams what happens, from now on. A reader that is too slow gets the event `lagged` with the number it has `missed`.
 #[utoipa::path(get, path = "/api/events", tag = "events",
-    params(("topics" = Option<String>, Query, description = "Topics with commas between; all of them if absent, none if empty. Some topics have a parameter of their own that asks for one thing alone")),
+    params(("topics" = Option<String>, Query, description = "Topics with commas between; all of them if absent, none if empty. Some topics have a parameter of their own that asks for some things alone, with commas between")),
     responses((status = 200, content_type = "text/event-stream"), (status = 400), (status = 503)))]
 pub(crate) async fn events(
     State(context): State<Arc<Context>>,
@@ -87,8 +90,14 @@ pub(crate) async fn events(
     let heard = BroadcastStream::new(context.events.listen());
     let mut first = Vec::new();
     for Wanted { topic, about } in &topics {
-        if let Some(beginning) = &topic.first
-            && let Some(facts) = beginning.first(about.as_deref()).await?
+        let Some(beginning) = &topic.first else { continue };
+        for thing in about {
+            if let Some(facts) = beginning.first(Some(thing)).await? {
+                first.push(sse::Event::default().event(topic.name).data(facts));
+            }
+        }
+        if about.is_empty()
+            && let Some(facts) = beginning.first(None).await?
         {
             first.push(sse::Event::default().event(topic.name).data(facts));
         }
@@ -107,16 +116,17 @@ pub(crate) async fn events(
     Ok(response)
 }
 
-/// A topic, and what of it the reader wants to hear of alone.
+/// A topic, and what of it the reader wants to hear of alone; all of it if that is empty.
 struct Wanted {
     topic: Topic,
-    about: Option<String>,
+    about: Vec<String>,
 }
 
 impl Wanted {
     fn covers(&self, event: &Event) -> bool {
-        let wanted = || self.about.as_deref().is_none_or(|about| event.about.as_deref() == Some(about));
-        self.topic.name == event.topic() && wanted()
+        let wanted = |about: &str| self.about.iter().any(|thing| thing == about);
+        self.topic.name == event.topic()
+            && (self.about.is_empty() || event.about.as_deref().is_some_and(wanted))
     }
 }
 
@@ -147,14 +157,25 @@ fn stream_of(
 
 fn wanted_topics(known: &[Topic], asked: &HashMap<String, String>) -> Result<Vec<Wanted>, Error> {
     let wanted = |topic: &Topic| {
-        let about = topic.parameter.and_then(|parameter| asked.get(parameter).cloned());
-        Wanted { topic: topic.clone(), about }
+        let about = topic.parameter.and_then(|parameter| asked.get(parameter));
+        let about = about.map(|things| things.split(',').map(|thing| thing.trim().to_owned()).collect());
+        Wanted { topic: topic.clone(), about: about.unwrap_or_default() }
     };
-    let Some(names) = asked.get("topics") else { return Ok(known.iter().map(wanted).collect()) };
-    let words = names.split(',').map(str::trim).filter(|word| !word.is_empty());
-    let named = words.map(|word| known.iter().find(|topic| topic.name == word).map(wanted));
-    named.collect::<Option<Vec<_>>>().ok_or_else(|| {
-        let known: Vec<&str> = known.iter().map(|topic| topic.name).collect();
-        Error::invalid("unknown-topic", format!("topics are {}, with commas between", known.join(" and ")))
-    })
+    let topics = match asked.get("topics") {
+        None => known.iter().map(wanted).collect(),
+        Some(names) => {
+            let words = names.split(',').map(str::trim).filter(|word| !word.is_empty());
+            let named = words.map(|word| known.iter().find(|topic| topic.name == word).map(wanted));
+            named.collect::<Option<Vec<_>>>().ok_or_else(|| {
+                let known: Vec<&str> = known.iter().map(|topic| topic.name).collect();
+                let message = format!("topics are {}, with commas between", known.join(" and "));
+                Error::invalid("unknown-topic", message)
+            })?
+        }
+    };
+    if topics.iter().any(|wanted| wanted.about.len() > ABOUT_MAX) {
+        let message = format!("a stream tells of {ABOUT_MAX} things of a topic at most: open another one");
+        return Err(Error::invalid("too-many-things", message));
+    }
+    Ok(topics)
 }

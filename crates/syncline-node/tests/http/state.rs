@@ -138,6 +138,27 @@ async fn st_23_who_listens_to_a_space_hears_of_its_news_alone() {
 }
 
 #[tokio::test]
+async fn st_36_one_stream_tells_of_many_spaces_and_of_no_other() {
+    let world = World::new("").await;
+    let (states, halt) = (world.context.find::<Arc<States>>().unwrap(), CancellationToken::new());
+    let _guard = halt.clone().drop_guard();
+    tokio::spawn(async move { states.run(halt).await });
+    let mut reader = Reader::open(&world, "/api/events?topics=state&space=one,two").await;
+    assert_eq!(reader.next().await.unwrap().0, "hello");
+    let news = |space: &str, number: u64| Some(("state".to_owned(), json!({ "space": space, "number": number })));
+    assert_eq!(reader.next().await, news("one", 0));
+    assert_eq!(reader.next().await, news("two", 0));
+    for space in ["three", "two", "one"] {
+        let body = json!({ "after": 0, "epoch": "new", "changes": [put("x", json!({ "n": 1 }), 0)] });
+        assert_eq!(world.json("POST", &format!("/api/state/{space}"), &body.to_string()).await.status, 200);
+    }
+    assert_eq!(reader.next().await, news("two", 1));
+    assert_eq!(reader.next().await, news("one", 1));
+    let many = vec!["s"; 101].join(",");
+    world.get(&format!("/api/events?topics=state&space={many}")).await.refused(400, "too-many-things");
+}
+
+#[tokio::test]
 async fn st_23_a_token_is_needed_where_there_is_one() {
     let world = World::new("token = \"a-token-long-enough-for-anybody\"\n").await;
     world.get(LIST).await.refused(401, "unauthorized");
