@@ -120,13 +120,17 @@ const APPLICATION_WORDS: [&str; 11] = [
     "rakuten",
     "fetchndl",
 ];
-const STILL_THERE: [(&str, &str); 7] = [
+const STILL_THERE: [(&str, &str); 8] = [
     (
         "crates/syncline-store/",
         "the bookshelf's tables and the received recordings are about to move to their apps",
     ),
     ("crates/syncline-browser/", "the cache of covers is part of the npm package"),
-    ("crates/syncline-cli/", "the commands `scan` and `demo`, and the list of apps"),
+    ("crates/syncline-cli/src/parts.rs", "the one list of apps; no other file of the programs may name them"),
+    (
+        "crates/syncline-cli/src/command/outbox.rs",
+        "a column of the store that is about to be renamed, and the older name of `--files`",
+    ),
     (
         "crates/syncline-core/src/state/settings.rs",
         "the settings of one extension, until they follow a schema",

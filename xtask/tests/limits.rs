@@ -53,6 +53,7 @@ fn nobody_reads_the_whole_body_of_an_answer_without_a_bound() {
     let packages = [
         "crates/syncline-node",
         "crates/syncline-cli",
+        "crates/syncline-client",
         "crates/syncline-store",
         "apps/bookshelf",
         "apps/bookshelf/books",

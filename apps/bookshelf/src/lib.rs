@@ -13,6 +13,7 @@
 
 mod apis;
 mod calls;
+mod command;
 mod config;
 mod http;
 mod image;
@@ -40,6 +41,7 @@ use syncline_node::queue::{Check, Error, Queues, Spec, Work};
 
 use apis::Apis;
 use calls::json;
+pub use command::commands;
 pub use config::ShelfSettings;
 pub use part::BookshelfPart;
 pub(crate) use searches::Refused;

@@ -1,6 +1,7 @@
 //! Recordings of calls as a kind of file: a folder for each call, with the sound and its description.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use syncline_node::outbox::{AfterReceipt, Attachment, FileKind, ReceiptRule, Template};
@@ -12,6 +13,14 @@ pub const ENTITY_TYPE: &str = "recording_file";
 pub const VARIABLE: &str = "RECORDINGS_DIR";
 /// Their folder where nobody names one.
 pub const USUAL_FOLDER: &str = "storage/recordings";
+/// Both, as a line in the help of a program that sends recordings.
+pub const VARIABLE_HELP: &str = "  RECORDINGS_DIR                storage/recordings: a folder for each call";
+
+/// Recordings beneath the folder that `environment` names, or the usual one. An empty variable names none.
+pub fn from_environment(environment: &dyn Fn(&str) -> Option<OsString>) -> FileKind {
+    let folder = environment(VARIABLE).filter(|folder| !folder.is_empty());
+    recordings(folder.map_or_else(|| PathBuf::from(USUAL_FOLDER), PathBuf::from))
+}
 
 /// Recordings beneath `dir`. A payload says `callLogId`, and where they differ from it `recordingId` and the folder as
 /// `callId` or as the end of `filePath`; all of them also with underscores.
@@ -80,6 +89,15 @@ mod tests {
             assert_eq!((named.id.as_str(), named.fields["recordingId"].as_str()), (recording, recording));
             assert_eq!(named.fields["callLogId"], call);
         }
+    }
+
+    #[test]
+    fn ss_07_the_environment_names_the_folder_and_the_help_says_so() {
+        let folder = |value: &'static str| from_environment(&|_| Some(OsString::from(value))).folder;
+        assert_eq!(folder("elsewhere"), PathBuf::from("elsewhere"));
+        assert_eq!(folder(""), PathBuf::from(USUAL_FOLDER));
+        assert_eq!(from_environment(&|_| None).folder, PathBuf::from(USUAL_FOLDER));
+        assert!(VARIABLE_HELP.contains(VARIABLE) && VARIABLE_HELP.contains(USUAL_FOLDER));
     }
 
     #[test]

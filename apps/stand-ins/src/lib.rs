@@ -9,6 +9,7 @@
 
 mod answer;
 mod catalogue;
+mod command;
 mod cover;
 mod google;
 mod ledger;
@@ -37,6 +38,7 @@ use answer::{Answer, call};
 use ledger::Ledger;
 
 pub use catalogue::{Catalogue, Entry, Held, LISTED};
+pub use command::commands;
 pub use ledger::{CALLS_MAX, Call, Figures, KEYS_MAX};
 pub use settings::{Api, Flaky, InvalidSetting, Pace, RetryAfter, Settings, Shares};
 

@@ -1,6 +1,5 @@
-//! The commands, one file each.
+//! The platform's own commands, one file each. Those of apps come from [`parts`](crate::parts).
 
-mod demo;
 mod doctor;
 mod jobs;
 mod kv;
@@ -8,7 +7,6 @@ mod lock;
 mod migrate;
 mod outbox;
 mod queue;
-mod scan;
 mod serve;
 mod state;
 mod viewers;
@@ -24,8 +22,6 @@ pub(crate) enum Command {
     Viewers(viewers::Viewers),
     /// Show and run scheduled jobs.
     Jobs(jobs::Jobs),
-    /// Look books up and put them on the shelf.
-    Scan(scan::Scan),
     /// Show and change paced queues.
     Queue(queue::Queue),
     /// Do one thing at a time, across processes and machines.
@@ -38,8 +34,6 @@ pub(crate) enum Command {
     State(state::State),
     /// Read and change keys.
     Kv(kv::Kv),
-    /// Try things out without asking anybody.
-    Demo(demo::Demo),
     /// Check what a node needs to run.
     Doctor(doctor::Doctor),
 }
@@ -50,14 +44,12 @@ impl Command {
             Command::Serve(serve) => serve.run().await,
             Command::Viewers(viewers) => viewers.run().await,
             Command::Jobs(jobs) => jobs.run().await,
-            Command::Scan(scan) => scan.run().await,
             Command::Queue(queue) => queue.run().await,
             Command::Lock(lock) => lock.run().await,
             Command::Outbox(outbox) => outbox.run().await,
             Command::Migrate(migrate) => migrate.run().await,
             Command::State(state) => state.run().await,
             Command::Kv(kv) => kv.run().await,
-            Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,
         }
     }

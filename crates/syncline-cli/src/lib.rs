@@ -1,32 +1,18 @@
 //! The two programs, `syncline` and `serversync`. Nothing but arguments, output and wiring.
 //!
-//! - [`syncline`]: runs a node and talks to one; its commands are in `command`, one file each
+//! - [`syncline`]: runs a node and talks to one; its own commands are in `command`, one file each
 //! - [`serversync`]: carries what an application committed to its front end
-//! - `client`: asks a running node over HTTP
-//! - `answer`: what a node said, in words
-//! - `listener`: what a node tells, for as long as it takes
-//! - `input`: keys from the command line, a file or standard input
-//! - `parts`: which parts a node can have
-//! - `pending`: what is waited for
-//! - `progress`: how far it is, on a terminal
-//! - `output`: what goes to the screen, and with which colours
-//! - `signal`: being asked to stop
+//! - `parts`: which parts a node can have, and what apps add to the two programs
+//! - `exit`: with which code they end
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+//! How a command talks to a node and to a person is in [`syncline_client`], which apps use as well.
 
 pub mod serversync;
 pub mod syncline;
 
-mod answer;
-mod client;
 mod command;
-mod input;
-mod listener;
-mod output;
+mod exit;
 mod parts;
-mod pending;
-mod progress;
-mod signal;
 
 use std::process::ExitCode;
 

@@ -1,28 +1,29 @@
 //! `serversync`: sends what an application committed to its front end, until it is told to stop.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use syncline_calls::file_kind as recordings;
+use syncline_client::output::{self, Shown, WrongUse};
+use syncline_client::{Progress as Bar, stop_signal};
 use syncline_node::outbox::{
     InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Tables, Until, Worker,
 };
 use syncline_node::{StartError, log};
 use syncline_store::DEFAULT_SCHEMA;
 
-use crate::output::{self, Shown, WrongUse};
-use crate::progress;
-use crate::signal::stop_signal;
 use crate::syncline::STYLES;
+use crate::{exit, parts};
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(200);
 
-const EXAMPLES: &str = "\
+/// Examples, the environment with the variables of apps, and exit codes.
+fn help() -> String {
+    format!(
+        "\
 Examples:
   export DATABASE_URL=sqlite:box.db FRONTEND_BASE_URL=http://localhost:3000
   serversync                    send what is committed, as it is committed
@@ -45,17 +46,20 @@ Environment:
                                 SHA-256
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here
   SYNC_CONFIG                   a file with [[files]]: kinds of files to send
-  RECORDINGS_DIR                storage/recordings: a folder for each call
+{}
   SYNCLINE_SCHEMA    syncline   our schema in a PostgreSQL database
   SYNCLINE_LOG_LEVEL, SYNCLINE_LOG_FORMAT
 
 Ctrl-C or SIGTERM stops it: what is under way is finished or given back.
 `syncline outbox` shows what waits and what was given up.
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.";
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.",
+        parts::FILE_VARIABLES
+    )
+}
 
 /// Send what was committed here to its front end, through any outage, each change once.
 #[derive(Parser)]
-#[command(name = "serversync", version, styles = STYLES, after_help = EXAMPLES)]
+#[command(name = "serversync", version, styles = STYLES, after_help = help())]
 struct Cli {
     /// A file with [[files]], the kinds of files to send. [env: SYNC_CONFIG]
     #[arg(long, value_name = "FILE")]
@@ -80,7 +84,7 @@ struct Cli {
 /// Does what the command line and the environment say.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    crate::block_on(run(cli)).unwrap_or_else(|error| output::fail(&error))
+    crate::block_on(run(cli)).unwrap_or_else(|error| exit::fail(&error))
 }
 
 async fn run(cli: Cli) -> anyhow::Result<()> {
@@ -126,18 +130,17 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     if until == Until::Stopped { Ok(()) } else { report(&outcome) }
 }
 
-/// The settings of the environment and of `--config`, and recordings as a kind of file.
+/// The settings of the environment and of `--config`, and the kinds of files of apps.
 fn load(cli: &Cli) -> Result<Settings, InvalidSettings> {
     let mut settings = Settings::load(&|name| match name {
         "SYNC_CONFIG" if cli.config.is_some() => cli.config.clone(),
         name => std::env::var(name).ok(),
     })?;
-    // A configuration file that declares recordings by itself is right about them.
-    if !settings.files.iter().any(|kind| kind.entity_type == recordings::ENTITY_TYPE) {
-        let folder = std::env::var_os(recordings::VARIABLE).filter(|folder| !folder.is_empty());
-        let folder = folder.map_or_else(|| PathBuf::from(recordings::USUAL_FOLDER), PathBuf::from);
-        settings.files.insert(0, recordings::recordings(folder));
-    }
+    let mut kinds = parts::file_kinds(&|name| std::env::var_os(name));
+    // A configuration file that declares a kind by itself is right about it.
+    kinds.retain(|kind| settings.files.iter().all(|declared| declared.entity_type != kind.entity_type));
+    kinds.append(&mut settings.files);
+    settings.files = kinds;
     Ok(settings)
 }
 
@@ -148,7 +151,7 @@ async fn watch(reader: ProgressReader) {
         // What a store that does not answer means is told by the worker.
         if let Ok(Progress { sent, pending }) = reader.read().await {
             let total = usize::try_from(sent + pending).unwrap_or(usize::MAX);
-            let bar = bar.get_or_insert_with(|| progress::Progress::new(total));
+            let bar = bar.get_or_insert_with(|| Bar::new(total));
             bar.set_total(total);
             bar.set(usize::try_from(sent).unwrap_or(usize::MAX), format!("{pending} to go"));
         }

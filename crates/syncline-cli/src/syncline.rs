@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use syncline_client::command::{AppCommand, add_to, called};
 
 use crate::command::Command;
-use crate::output;
+use crate::{exit, parts};
 
 /// Coordinates applications that live in many places at once.
 #[derive(Parser)]
@@ -27,8 +28,6 @@ Examples:
   syncline viewers --watch           who is watching, live
   syncline jobs list                 what is scheduled, and what skipping saved
   syncline queue list                what waits for an outside API, and how long
-  syncline scan 9784990000011        look a book up and put it on the shelf
-  syncline demo upstreams            stand-ins for the book APIs, to try it
   syncline lock run nightly -- ./backup.sh
                                      run it while nobody else does
   syncline outbox list               what serversync has not sent yet, and why
@@ -41,19 +40,31 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.";
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    crate::block_on(cli.command.run()).unwrap_or_else(|error| output::fail(&error))
+    let apps = parts::commands();
+    let matches = program(&apps).get_matches();
+    crate::block_on(run(&apps, &matches)).unwrap_or_else(|error| exit::fail(&error))
+}
+
+async fn run(apps: &[AppCommand], matches: &ArgMatches) -> anyhow::Result<()> {
+    if let Some(work) = called(apps, matches) {
+        return work.await;
+    }
+    let cli = Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+    cli.command.run().await
+}
+
+/// The platform's commands, and behind them those of apps.
+fn program(apps: &[AppCommand]) -> clap::Command {
+    add_to(Cli::command(), apps)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_arguments_make_sense_and_every_command_teaches_by_example() {
-        let mut cli = Cli::command();
+        let mut cli = program(&parts::commands());
         cli.clone().debug_assert();
         cli.build();
         let leaves = cli.get_subcommands().filter(|command| command.get_name() != "help");

@@ -1,6 +1,8 @@
-//! A guest book: a part of one's own, with a section of the configuration, two routes and a topic.
+//! A guest book: a part of one's own, with a section of the configuration, two routes, a topic and a command.
 //!
 //! Entries are keys of the store, so that every node of one database shows them.
+
+mod command;
 
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ use syncline_store::kv::Kv;
 use syncline_store::{Migrations, parts};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
+
+pub use command::commands;
 
 const PREFIX: &str = "guestbook:";
 

@@ -1,6 +1,8 @@
-//! A node with all systems of the platform and a guest book: `cargo run --package example-own-part`.
+//! A node with all systems of the platform and a guest book: `cargo run --package example-own-part`, and then, beside it,
+//! `cargo run --package example-own-part -- sign ann`.
 
-use example_own_part::Guestbook;
+use example_own_part::{Guestbook, commands};
+use syncline_client::command::{add_to, called};
 use syncline_node::config::Flags;
 use syncline_node::{Config, Node};
 
@@ -8,6 +10,15 @@ use syncline_node::{Config, Node};
 async fn main() -> anyhow::Result<()> {
     // Chooses how TLS is done; an error only says that it was chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let commands = commands();
+    let program = add_to(clap::Command::new("example-own-part").about("A node with a guest book"), &commands);
+    match called(&commands, &program.get_matches()) {
+        Some(work) => work.await,
+        None => serve().await,
+    }
+}
+
+async fn serve() -> anyhow::Result<()> {
     let mut parts = syncline_node::systems();
     parts.push(Box::new(Guestbook::default()));
     let flags = Flags { apps: Some("guestbook".to_owned()), ..Flags::default() };

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use example_own_part::Guestbook;
+use example_own_part::{Guestbook, commands};
 use serde_json::{Value, json};
+use syncline_client::command::{add_to, called};
 use syncline_node::config::Flags;
 use syncline_node::{Config, Node, Running};
 
@@ -24,14 +25,17 @@ async fn start(folder: &std::path::Path, systems: &str, file: &str) -> Running {
 }
 
 #[tokio::test]
-async fn hs_02_a_part_of_a_stranger_has_configuration_routes_events_and_rules() {
+async fn hs_02_a_part_of_a_stranger_has_configuration_routes_events_rules_and_commands() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let node = start(folder.path(), "kv", "[guestbook]\nentries_max = 2\n").await;
     let url = |path: &str| format!("http://{}{path}", node.address());
     let client = reqwest::Client::new();
     let mut heard = node.context().events.listen();
-    for name in ["ann", "bob", "ann", "cleo"] {
+    let program = add_to(clap::Command::new("program"), &commands());
+    let matches = program.get_matches_from(["program", "sign", "ann", "--url", &url("")]);
+    called(&commands(), &matches).unwrap().await.unwrap();
+    for name in ["bob", "ann", "cleo"] {
         let sign = client.post(url("/api/guestbook/entries")).json(&json!({ "name": name }));
         assert_eq!(sign.send().await.unwrap().status(), 200);
     }

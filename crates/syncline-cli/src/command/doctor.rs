@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::json;
+use syncline_client::output::{self, Shown, Tone, toned};
 use syncline_node::Config;
 use syncline_store::Store;
 
 use super::serve::{Settings, exposed};
-use crate::output::{self, Shown, Tone, toned};
 
 /// Less free space than this stops writes soon; less than the second deserves a look.
 const SPACE_FAIL_BYTES: u64 = 100 * 1024 * 1024;

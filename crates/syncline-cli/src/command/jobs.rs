@@ -3,20 +3,18 @@
 use anyhow::bail;
 use clap::Subcommand;
 use futures::{StreamExt, TryStreamExt};
-use reqwest::Method;
 use serde_json::Value;
-
-use crate::answer::{items, now_ms, span, text};
-use crate::client::Target;
-use crate::output::{self, Shown, Tone, toned};
+use syncline_client::answer::{items, now_ms, span, text};
+use syncline_client::output::{self, Shown, Tone, toned};
+use syncline_client::{Method, Target};
 
 const EXAMPLES: &str = "\
 Examples:
   syncline jobs list                       jobs, their next firing, what skipping saved
-  syncline jobs run picture                run it now and wait for its end
-  syncline jobs run picture --no-wait      only start it
-  syncline jobs history picture            what was run or skipped, and why
-  syncline jobs history picture --json | jq '.runs[] | .reason'";
+  syncline jobs run snapshot               run it now and wait for its end
+  syncline jobs run snapshot --no-wait     only start it
+  syncline jobs history snapshot           what was run or skipped, and why
+  syncline jobs history snapshot --json | jq '.runs[] | .reason'";
 
 /// Show and run scheduled jobs.
 #[derive(clap::Args)]

@@ -4,12 +4,10 @@ use std::io::{self, Read};
 
 use anyhow::Context;
 use clap::Subcommand;
-use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-
-use crate::answer::{items, text};
-use crate::client::{Client, Refusal, Target};
-use crate::output::{self, Shown, Tone, WrongUse, toned};
+use syncline_client::answer::{items, text};
+use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
+use syncline_client::{Client, Method, Refusal, StatusCode, Target};
 
 const EXAMPLES: &str = "\
 Examples:

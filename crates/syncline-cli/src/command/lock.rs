@@ -3,13 +3,11 @@
 mod run;
 
 use clap::Subcommand;
-use reqwest::Method;
 use serde_json::{Value, json};
+use syncline_client::answer::{items, number, span, text};
+use syncline_client::output::{self, Tone, WrongUse, toned};
+use syncline_client::{Method, Target};
 use syncline_core::lock::{LeaseId, Name};
-
-use crate::answer::{items, number, span, text};
-use crate::client::Target;
-use crate::output::{self, Tone, WrongUse, toned};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,9 @@
 //! `syncline migrate`: makes the tables of systems in a database, or prints the SQL that does.
 
 use anyhow::Context;
+use syncline_client::output::{self, WrongUse};
 use syncline_node::config::{Config, Flags};
 use syncline_store::{Backend, DEFAULT_SCHEMA, Migrations, Options, Store, migration_sql};
-
-use crate::output::{self, WrongUse};
 
 const EXAMPLES: &str = "\
 Examples:

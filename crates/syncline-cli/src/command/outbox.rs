@@ -9,12 +9,11 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
+use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
 use syncline_node::Config;
 use syncline_node::config::Flags;
 use syncline_store::outbox::{ENTRIES_MAX, List, Outbox as Port, Settings, Which};
 use syncline_store::{DEFAULT_SCHEMA, Error, OutboxStore};
-
-use crate::output::{self, Shown, Tone, WrongUse, toned};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,14 +4,11 @@ mod add;
 mod show;
 
 use clap::{Subcommand, ValueEnum};
-use reqwest::Method;
 use serde_json::json;
+use syncline_client::answer::number;
+use syncline_client::output::{self, Shown, Tone, toned};
+use syncline_client::{Keys, Method, Target};
 use syncline_store::queue::KEY_MAX_BYTES;
-
-use crate::answer::number;
-use crate::client::Target;
-use crate::input::Keys;
-use crate::output::{self, Shown, Tone, toned};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use syncline_client::{output, stop_signal};
 use syncline_node::config::Flags;
 use syncline_node::{Config, Node, log, server};
-
-use crate::output;
-use crate::signal::stop_signal;
 
 const EXAMPLES: &str = "\
 Examples:

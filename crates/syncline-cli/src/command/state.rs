@@ -1,11 +1,9 @@
 //! `syncline state`: which spaces of shared state a node has, and removing one.
 
 use clap::Subcommand;
-use reqwest::Method;
-
-use crate::answer::{items, number, text};
-use crate::client::Target;
-use crate::output::{self, Shown, Tone, toned};
+use syncline_client::answer::{items, number, text};
+use syncline_client::output::{self, Shown, Tone, toned};
+use syncline_client::{Method, Target};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
-
-use crate::client::{Client, Target};
-use crate::output::{self, Tone, toned};
+use syncline_client::output::{self, Tone, toned};
+use syncline_client::{Client, Target};
 
 /// How long to wait before a broken stream is opened again.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);

@@ -17,15 +17,16 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use syncline_client::answer::{number, span, text};
+use syncline_client::output::{Shown, WrongUse};
+use syncline_client::{Client, Refusal, Target};
 use syncline_core::lock::{LeaseId, Name, Ttl};
 
 pub(super) use self::child::become_command;
 use self::child::{Child, Ended};
 use self::hold::{Hold, Lost};
 pub(super) use self::keeper::keep;
-use crate::answer::{number, span, text};
-use crate::client::{Client, Refusal, Target};
-use crate::output::{Exit, Shown};
+use crate::exit::Exit;
 
 /// Longest wait that one request asks for; a longer one takes several.
 const WAIT_STEP: Duration = Duration::from_secs(20);
@@ -186,7 +187,7 @@ fn lost_words(name: &Name, lost: &Lost) -> String {
 }
 
 fn wrong(sentence: String) -> anyhow::Error {
-    crate::output::WrongUse(sentence).into()
+    WrongUse(sentence).into()
 }
 
 fn default_holder() -> String {

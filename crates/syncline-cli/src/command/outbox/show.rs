@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 use serde_json::{Value, json};
+use syncline_client::answer::{now_ms, span};
+use syncline_client::output::{self, Tone, toned};
 use syncline_core::outbox::Moment;
 use syncline_store::outbox::{Detail, List, Outbox, State};
-
-use crate::answer::{now_ms, span};
-use crate::output::{self, Tone, toned};
 
 /// Longest error that is shown in a list; the rest is cut off.
 const SHOWN_CHARS: usize = 90;

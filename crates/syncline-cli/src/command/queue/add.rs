@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde_json::{Value, json};
+use syncline_client::answer::{number, span, text};
+use syncline_client::output::{self, Shown, Tone, toned};
+use syncline_client::{Client, Heard, IN_VAIN_MAX, Listener, Method, Pending, Progress, Target};
 
 use super::{Kind, show};
-use crate::answer::{number, text};
-use crate::client::{Client, Target};
-use crate::listener::{Heard, Listener};
-use crate::output::{self, Shown, Tone, toned};
-use crate::pending::{IN_VAIN_MAX, Pending};
-use crate::progress::{self, Progress};
 
 /// Keys sent at once.
 const BATCH: usize = 1_000;
@@ -87,6 +83,12 @@ fn has_ended(entry: &Value) -> bool {
     matches!(text(entry, "state"), "done" | "failed" | "dead")
 }
 
+/// What is ahead, in words: how many wait, how fast they go, how long it takes.
+fn rest(waiting: u64, rate_per_sec: f64, left_ms: Option<u64>) -> String {
+    let left = left_ms.map_or(String::new(), |ms| format!(", {} left", span(ms)));
+    format!("{waiting} to go, {rate_per_sec:.1}/s{left}")
+}
+
 fn handed_over(totals: &[(&str, u64); 4]) -> String {
     let said: Vec<String> = totals
         .iter()
@@ -147,7 +149,7 @@ impl<'a> Waiting<'a> {
                     let waiting =
                         ["waiting", "running", "retrying"].iter().map(|state| number(counts, state)).sum();
                     let rate = data["rate_per_sec"].as_f64().unwrap_or_default();
-                    ahead = progress::ahead(waiting, rate, data["left_ms"].as_u64());
+                    ahead = rest(waiting, rate, data["left_ms"].as_u64());
                 }
                 Heard::Event { .. } => {}
                 Heard::LookAgain => self.look_at_all(client, &bar).await?,

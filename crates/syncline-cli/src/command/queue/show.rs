@@ -1,11 +1,11 @@
 //! Looking at queues.
 
 use serde_json::{Value, json};
+use syncline_client::answer::{items, now_ms, number, span, text};
+use syncline_client::output::{self, Tone, toned};
+use syncline_client::{Client, Target};
 
 use super::{Listing, State};
-use crate::answer::{items, now_ms, number, span, text};
-use crate::client::{Client, Target};
-use crate::output::{self, Tone, toned};
 
 /// Most keys that a node lists at once.
 const PAGE_MAX: usize = 1_000;

@@ -12,12 +12,13 @@ use std::process::ExitStatus;
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process};
+use syncline_client::output;
 use syncline_core::lock::Name;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::hold::Hold;
-use crate::output::{self, Exit};
+use crate::exit::Exit;
 
 /// As shells say it: it could not be started, and it was not found.
 const NOT_STARTED: u8 = 126;

@@ -3,14 +3,12 @@
 use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use reqwest::Method;
 use serde_json::{Value, json};
+use syncline_client::answer::number;
+use syncline_client::{Client, Method, Refusal};
 use syncline_core::lock::{LeaseId, Moment, Name, Ttl, Validity};
 use syncline_core::time::Timestamp;
 use tokio::time::Instant;
-
-use crate::answer::number;
-use crate::client::{Client, Refusal};
 
 /// How long the node may take beyond what it was asked to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,9 +17,10 @@ use anyhow::{Context, bail};
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getppid, kill_process, kill_process_group, wait,
 };
+use syncline_client::output;
 
 use super::child::Signals;
-use crate::output::{self, Exit};
+use crate::exit::Exit;
 
 /// How often the keeper looks whether the holder is still there: well within the shortest lease.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use syncline_client::answer::{items, span, text};
+use syncline_client::command::AppCommand;
+use syncline_client::output::{self, Shown, Tone, toned};
+use syncline_client::{
+    Client, Heard, IN_VAIN_MAX, Keys, Listener, Method, Pending, Progress, Refusal, StatusCode, Target,
+};
 
-use crate::answer::{items, span, text};
-use crate::client::{Client, Refusal, Target};
-use crate::input::Keys;
-use crate::listener::{Heard, Listener};
-use crate::output::{self, Shown, Tone, toned};
-use crate::pending::{IN_VAIN_MAX, Pending};
-use crate::progress::Progress;
+use crate::presets;
 
 /// ISBNs sent at once.
 const BATCH: usize = 500;
@@ -28,10 +27,16 @@ Examples:
 
 Exit code 1 if any ISBN was refused or any book was not found.";
 
+/// The commands that the bookshelf adds to a program.
+#[must_use]
+pub fn commands() -> Vec<AppCommand> {
+    vec![AppCommand::new("scan", Scan::run)]
+}
+
 /// Look books up and put them on the shelf.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Scan {
+struct Scan {
     #[command(flatten)]
     isbns: Keys,
     /// Do not wait for the books.
@@ -42,7 +47,7 @@ pub(crate) struct Scan {
 }
 
 /// What became of the ISBNs so far.
-struct Shelf<'a> {
+struct Scanning<'a> {
     target: &'a Target,
     pending: Pending,
     /// Those of them that are there and only their covers are not.
@@ -54,7 +59,7 @@ struct Shelf<'a> {
 }
 
 impl Scan {
-    pub(crate) async fn run(self) -> anyhow::Result<()> {
+    async fn run(self) -> anyhow::Result<()> {
         let isbns = self.isbns.some("ISBN")?;
         let client = self.target.client()?;
         // Listened to before anything is sent, or a quick answer would come unheard.
@@ -65,15 +70,15 @@ impl Scan {
             let path = ["api", "shelf", "scan"];
             answers.push(client.ask(Method::POST, &path, &[], Some(&body)).await?);
         }
-        let mut shelf = Shelf::new(&self.target, &answers)?;
+        let mut scanning = Scanning::new(&self.target, &answers)?;
         if let Some(listener) = listener {
-            shelf.wait(&client, listener).await?;
+            scanning.wait(&client, listener).await?;
         }
-        shelf.summary(self.no_wait)
+        scanning.summary(self.no_wait)
     }
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> Scanning<'a> {
     fn new(target: &'a Target, answers: &[Value]) -> anyhow::Result<Self> {
         let mut refused = 0;
         for refusal in answers.iter().flat_map(|answer| items(answer, "refused")) {
@@ -184,7 +189,8 @@ impl<'a> Shelf<'a> {
 }
 
 /// The queues that call an API, and so decide how long the shelf takes. The others wait for these.
-const CALLING: [&str; 3] = ["fetchNdlSearch", "fetchGoogleSearch", "fetchRakutenSearch"];
+const CALLING: [&str; 3] =
+    [presets::FETCH_NDL_SEARCH.name, presets::FETCH_GOOGLE_SEARCH.name, presets::FETCH_RAKUTEN_SEARCH.name];
 
 /// What the slowest of them says now; nothing while one of them cannot tell, for instance because it is paused.
 fn longest(left: &BTreeMap<String, Option<u64>>) -> Option<u64> {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Keys without a result that are asked for in a row before the rest is left for later: work is done in the order in which
 /// it was handed over, or nearly.
-pub(crate) const IN_VAIN_MAX: usize = 20;
+pub const IN_VAIN_MAX: usize = 20;
 
 /// What is waited for.
-pub(crate) struct Pending {
+pub struct Pending {
     places: HashMap<String, usize>,
     in_order: BTreeMap<usize, String>,
     total: usize,
@@ -15,43 +15,45 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// All of `keys`; one that comes twice counts once.
-    pub(crate) fn new(keys: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(keys: impl IntoIterator<Item = String>) -> Self {
         let places: HashMap<String, usize> = keys.into_iter().zip(0..).collect();
         let in_order = places.iter().map(|(key, place)| (*place, key.clone())).collect();
         Self { total: places.len(), places, in_order }
     }
 
-    pub(crate) fn contains(&self, key: &str) -> bool {
+    /// Whether it is still waited for.
+    pub fn contains(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
 
     /// Waits for it no longer; whether it was waited for.
-    pub(crate) fn remove(&mut self, key: &str) -> bool {
+    pub fn remove(&mut self, key: &str) -> bool {
         let place = self.places.remove(key);
         place.is_some_and(|place| self.in_order.remove(&place).is_some())
     }
 
     /// Those still waited for, first come first.
-    pub(crate) fn keys(&self) -> Vec<String> {
+    pub fn keys(&self) -> Vec<String> {
         self.in_order.values().cloned().collect()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether all have come.
+    pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     /// How many are still waited for.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.places.len()
     }
 
     /// How many there were.
-    pub(crate) fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.total
     }
 
     /// How many have come.
-    pub(crate) fn done(&self) -> usize {
+    pub fn done(&self) -> usize {
         self.total - self.places.len()
     }
 }

@@ -9,7 +9,7 @@ use tokio::signal::unix::Signal;
 ///
 /// On a terminal SIGHUP means that the terminal was closed, and stops like the others. Elsewhere somebody asks for the
 /// configuration to be read again, which only a new start does: the log says so and nothing changes.
-pub(crate) fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;

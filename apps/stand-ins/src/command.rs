@@ -1,19 +1,16 @@
-//! `syncline demo`: stand-ins for outside APIs, books to look up in them, and calls that nobody made.
-
-mod call;
+//! `syncline demo upstreams` and `syncline demo isbns`: the stand-ins as a program, and books to look up in them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Subcommand;
-use syncline_stand_ins::{Api, Catalogue, Figures, Flaky, RetryAfter, Settings, Shares, Stats, Upstreams};
+use syncline_client::command::{AppCommand, DEMO};
+use syncline_client::output::{self, Tone, WrongUse, toned};
+use syncline_client::stop_signal;
 
-use crate::output::{self, Tone, WrongUse, toned};
-use crate::signal::stop_signal;
+use crate::{Api, Catalogue, Figures, Flaky, InvalidSetting, RetryAfter, Settings, Shares, Stats, Upstreams};
 
-const EXAMPLES: &str = "\
-Examples:
+const UPSTREAMS_EXAMPLES: &str = "  \
   syncline demo upstreams                   invented books behind the shapes of
                                             NDL, Google and Rakuten, and an API
                                             that spells words backwards
@@ -21,39 +18,35 @@ Examples:
                                             now and then
   syncline demo upstreams --flaky 429=0.3   three calls in ten are too many
   syncline demo upstreams --pace google=0   no limit on how fast Google is asked
-  syncline demo isbns 20 | syncline scan -  put twenty of its books on the shelf
-  DATABASE_URL=sqlite:box.db syncline demo call --every 10
-                                            a call now and then, for serversync
   curl -s http://127.0.0.1:3001/stats       what was asked, how fast, how often";
 
-/// Try things out without asking anybody.
+const ISBNS_EXAMPLES: &str =
+    "  syncline demo isbns 20 | syncline scan -  put twenty of its books on the shelf";
+
+/// The commands that the stand-ins add to a program.
+#[must_use]
+pub fn commands() -> Vec<AppCommand> {
+    vec![
+        AppCommand::new("upstreams", Behaviour::run).in_group(DEMO, UPSTREAMS_EXAMPLES),
+        AppCommand::new("isbns", Isbns::run).in_group(DEMO, ISBNS_EXAMPLES),
+    ]
+}
+
+/// Print ISBNs of invented books that the invented library has.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Demo {
-    #[command(subcommand)]
-    action: Action,
+struct Isbns {
+    /// Books that it does not have among them, about one in twenty.
+    #[arg(long)]
+    unknown: bool,
+    /// How many.
+    #[arg(default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// Of which catalogue; the same as the stand-ins'.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
-#[derive(Subcommand)]
-enum Action {
-    /// Play the book APIs until Ctrl-C, then say how they were asked.
-    Upstreams(Behaviour),
-    /// Take calls that nobody made, as an application with an outbox would.
-    Call(call::Call),
-    /// Print ISBNs of invented books that the invented library has.
-    Isbns {
-        /// Books that it does not have among them, about one in twenty.
-        #[arg(long)]
-        unknown: bool,
-        /// How many.
-        #[arg(default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-        count: u32,
-        /// Of which catalogue; the same as the stand-ins'.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
-}
-
+/// Play the book APIs until Ctrl-C, then say how they were asked.
 #[derive(clap::Args)]
 struct Behaviour {
     /// Where to listen; port 0 takes any free one.
@@ -88,24 +81,33 @@ struct Behaviour {
     json: bool,
 }
 
-impl Demo {
-    pub(crate) async fn run(self) -> anyhow::Result<()> {
-        match self.action {
-            Action::Upstreams(behaviour) => upstreams(&behaviour).await,
-            Action::Call(call) => call.run().await,
-            Action::Isbns { count, seed, unknown } => {
-                let catalogue = Catalogue::new(seed, Shares::default());
-                let isbns = (0..).map(|n| catalogue.isbn(n));
-                let wanted = isbns.filter(|isbn| unknown || catalogue.entry(*isbn).in_library);
-                wanted.take(count as usize).try_for_each(output::line)
-            }
-        }
+impl Isbns {
+    async fn run(self) -> anyhow::Result<()> {
+        let catalogue = Catalogue::new(self.seed, Shares::default());
+        let isbns = (0..).map(|n| catalogue.isbn(n));
+        let wanted = isbns.filter(|isbn| self.unknown || catalogue.entry(*isbn).in_library);
+        wanted.take(self.count as usize).try_for_each(output::line)
     }
 }
 
 impl Behaviour {
+    async fn run(self) -> anyhow::Result<()> {
+        let settings = self.settings()?;
+        let stop = stop_signal()?;
+        let upstreams = Upstreams::start(self.listen, settings)
+            .await
+            .with_context(|| format!("cannot listen on {}", self.listen))?;
+        output::line(format_args!("listening on http://{}", upstreams.address()))?;
+        for (name, value) in upstreams.environment() {
+            output::line(format_args!("export {name}={value}"))?;
+        }
+        stop.await;
+        let stats = upstreams.stop().await;
+        if self.json { output::line(serde_json::to_string(&stats)?) } else { show(&stats) }
+    }
+
     fn settings(&self) -> anyhow::Result<Settings> {
-        let wrong = |error: syncline_stand_ins::InvalidSetting| WrongUse(error.to_string());
+        let wrong = |error: InvalidSetting| WrongUse(error.to_string());
         let mut settings = Settings {
             seed: self.seed,
             retry_after: self.retry_after,
@@ -123,21 +125,6 @@ impl Behaviour {
         self.share.iter().try_for_each(|share| settings.shares.set(share)).map_err(wrong)?;
         Ok(settings)
     }
-}
-
-async fn upstreams(behaviour: &Behaviour) -> anyhow::Result<()> {
-    let settings = behaviour.settings()?;
-    let stop = stop_signal()?;
-    let upstreams = Upstreams::start(behaviour.listen, settings)
-        .await
-        .with_context(|| format!("cannot listen on {}", behaviour.listen))?;
-    output::line(format_args!("listening on http://{}", upstreams.address()))?;
-    for (name, value) in upstreams.environment() {
-        output::line(format_args!("export {name}={value}"))?;
-    }
-    stop.await;
-    let stats = upstreams.stop().await;
-    if behaviour.json { output::line(serde_json::to_string(&stats)?) } else { show(&stats) }
 }
 
 fn show(stats: &Stats) -> anyhow::Result<()> {

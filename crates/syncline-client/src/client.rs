@@ -26,41 +26,43 @@ const EVENT_MAX_BYTES: usize = 1024 * 1024;
 
 /// Which node to ask.
 #[derive(clap::Args)]
-pub(crate) struct Target {
+pub struct Target {
     /// The node's address.
     #[arg(long, env = "SYNCLINE_URL", default_value = "http://127.0.0.1:3000", value_name = "URL")]
     url: Url,
     /// Print JSON, for programs.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// The node said no, in a sentence.
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence} ({})", status.as_u16())]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
+pub struct Refusal {
+    /// How it was refused.
+    pub status: StatusCode,
     sentence: String,
     /// The whole answer.
-    pub(crate) body: Value,
+    pub body: Value,
 }
 
 impl Refusal {
     /// The stable word for it.
-    pub(crate) fn code(&self) -> &str {
+    pub fn code(&self) -> &str {
         self.body["code"].as_str().unwrap_or_default()
     }
 }
 
 /// A node to ask.
-pub(crate) struct Client {
+pub struct Client {
     http: reqwest::Client,
     url: Url,
     token: Option<String>,
 }
 
 impl Target {
-    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+    /// A client for it. Nothing is asked yet.
+    pub fn client(&self) -> anyhow::Result<Client> {
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(ANSWER_TIMEOUT)
@@ -74,7 +76,7 @@ impl Target {
 
 impl Client {
     /// Asks and waits for the whole answer. `path` is a list of segments, each of which may hold anything.
-    pub(crate) async fn ask(
+    pub async fn ask(
         &self,
         method: Method,
         path: &[&str],
@@ -85,7 +87,7 @@ impl Client {
     }
 
     /// The same, for a question that may take its time, or has little.
-    pub(crate) async fn ask_within(
+    pub async fn ask_within(
         &self,
         method: Method,
         path: &[&str],
@@ -104,12 +106,12 @@ impl Client {
     }
 
     /// Reads from a node.
-    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<Value> {
+    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<Value> {
         self.ask(Method::GET, path, query, None::<&()>).await
     }
 
     /// The node's events of a topic, as they come, until the stream breaks.
-    pub(crate) async fn events(
+    pub async fn events(
         &self,
         topics: &str,
     ) -> anyhow::Result<impl Stream<Item = anyhow::Result<(String, String)>> + use<>> {

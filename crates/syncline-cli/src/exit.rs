@@ -1,88 +1,16 @@
-//! What goes to the screen: results to standard output, everything else to standard error, colours only on a terminal.
+//! With which exit code the programs end: 0 done, 1 failed, 2 wrong use or configuration.
 
-use std::borrow::Cow;
-use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use syncline_client::output::{self, Shown, WrongUse};
 use syncline_node::StartError;
 use syncline_node::config;
 use syncline_node::outbox::InvalidSettings;
-
-/// The command was not used as it can be. Ends with exit code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct WrongUse(pub(crate) String);
-
-/// A check or request came out badly and has been shown already. Ends with exit code 1 and says nothing more.
-#[derive(Debug, thiserror::Error)]
-#[error("failed")]
-pub(crate) struct Shown;
 
 /// What was run ended with this code, which is passed on in silence.
 #[derive(Debug, thiserror::Error)]
 #[error("ended with {0}")]
 pub(crate) struct Exit(pub(crate) u8);
-
-/// Colours for what a word means.
-#[derive(Clone, Copy)]
-pub(crate) enum Tone {
-    Good,
-    Doubtful,
-    Bad,
-    Quiet,
-}
-
-/// Writes a line of results. A reader that has seen enough (`| head`) is no failure.
-pub(crate) fn line(text: impl Display) -> anyhow::Result<()> {
-    quiet_end(writeln!(io::stdout(), "{text}"))
-}
-
-/// Text from elsewhere, as it may be shown: on a terminal, control characters are written out, so that they move no cursor
-/// and change no title. What is read by a program stays as it is.
-pub(crate) fn foreign(text: &str) -> Cow<'_, str> {
-    if is_terminal() { printable(text) } else { Cow::Borrowed(text) }
-}
-
-fn printable(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    if text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
-    let shown = |c: char| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() };
-    Cow::Owned(text.chars().map(shown).collect())
-}
-
-/// Writes without ending the line, for what is about to be replaced.
-pub(crate) fn replace_line(text: impl Display) -> anyhow::Result<()> {
-    let mut out = io::stdout();
-    quiet_end(write!(out, "\r\x1b[2K{text}").and_then(|()| out.flush()))
-}
-
-/// Says something that is no result, on standard error.
-pub(crate) fn remark(text: impl Display) -> anyhow::Result<()> {
-    Ok(writeln!(io::stderr(), "{text}")?)
-}
-
-/// `text` in a colour, if standard output is a terminal that wants any.
-pub(crate) fn toned(tone: Tone, text: impl Display) -> String {
-    let code = match tone {
-        Tone::Good => 32,
-        Tone::Doubtful => 33,
-        Tone::Bad => 31,
-        Tone::Quiet => 2,
-    };
-    if is_terminal() && std::env::var_os("NO_COLOR").is_none() {
-        format!("\x1b[{code}m{text}\x1b[0m")
-    } else {
-        text.to_string()
-    }
-}
-
-/// Whether results are read by eyes.
-pub(crate) fn is_terminal() -> bool {
-    io::stdout().is_terminal()
-}
 
 /// Says why it went wrong and with which code the process ends.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
@@ -94,7 +22,7 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(*code);
     }
     if !error.is::<Shown>() {
-        complain(format_args!("{error:#}"));
+        output::complain(format_args!("{error:#}"));
     }
     ExitCode::from(if wrong_use { 2 } else { 1 })
 }
@@ -106,33 +34,10 @@ fn is_wrong_setting(error: &StartError) -> bool {
     matches!(error, StartError::Store { cause: Error::Address { .. } | Error::Unfit { .. } })
 }
 
-/// Says what is wrong, beside the results.
-pub(crate) fn complain(what: impl Display) {
-    say_prefixed("\x1b[31m", "error:", what);
-}
-
-/// Says on standard error what deserves a look but stops nothing.
-pub(crate) fn warn(what: impl Display) {
-    say_prefixed("\x1b[33m", "warning:", what);
-}
-
-fn say_prefixed(colour: &str, prefix: &str, what: impl Display) {
-    let mut out = io::stderr();
-    let (on, off) = if out.is_terminal() { (colour, "\x1b[0m") } else { ("", "") };
-    // Nobody is left to tell if even this cannot be written.
-    let _ = writeln!(out, "{on}{prefix}{off} {what}");
-}
-
-fn quiet_end(written: io::Result<()>) -> anyhow::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => Ok(other?),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io;
     use std::path::{Path, PathBuf};
 
     use super::*;
@@ -166,7 +71,7 @@ mod tests {
     #[test]
     fn a_message_holds_its_cause_or_passes_it_on_and_never_both() {
         let mut seen = 0;
-        for part in ["store", "node", "cli"] {
+        for part in ["store", "node", "client", "cli"] {
             let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
                 .join(format!("syncline-{part}/src"));
             for file in files(&root) {
@@ -191,11 +96,5 @@ mod tests {
         let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
         let sources = files.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "rs"));
         sources.chain(folders.iter().flat_map(|folder| self::files(folder))).collect()
-    }
-
-    #[test]
-    fn text_from_elsewhere_commands_no_terminal() {
-        assert_eq!(printable("two\nlines\tand 日本"), "two\nlines\tand 日本");
-        assert_eq!(printable("\u{1b}]0;owned\u{7}\r\u{9b}2J"), "\\u{1b}]0;owned\\u{7}\\r\\u{9b}2J");
     }
 }

@@ -19,7 +19,7 @@ const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 const QUIET_MAX: Duration = Duration::from_secs(2);
 
 /// News.
-pub(crate) enum Heard {
+pub enum Heard {
     /// Something may have been missed.
     LookAgain,
     /// This happened.
@@ -32,7 +32,7 @@ pub(crate) enum Heard {
 }
 
 /// Listens to a node.
-pub(crate) struct Listener<'a> {
+pub struct Listener<'a> {
     client: &'a Client,
     topics: &'static str,
     stream: Option<BoxStream<'static, anyhow::Result<(String, String)>>>,
@@ -41,13 +41,13 @@ pub(crate) struct Listener<'a> {
 
 impl<'a> Listener<'a> {
     /// Begins to listen. A node that cannot be reached now is an error; one that goes away later may come back.
-    pub(crate) async fn open(client: &'a Client, topics: &'static str) -> anyhow::Result<Self> {
+    pub async fn open(client: &'a Client, topics: &'static str) -> anyhow::Result<Self> {
         let stream = Some(client.events(topics).await?.boxed());
         Ok(Self { client, topics, stream, lost: false })
     }
 
     /// Waits for news.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Heard> {
+    pub async fn next(&mut self) -> anyhow::Result<Heard> {
         loop {
             let Some(stream) = &mut self.stream else {
                 tokio::time::sleep(RECONNECT_AFTER).await;

@@ -13,7 +13,7 @@ const INPUT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Where the keys come from.
 #[derive(clap::Args)]
-pub(crate) struct Keys {
+pub struct Keys {
     /// Each a word of its own, or - for standard input, one a line.
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// All of them, in order. There may be none.
-    pub(crate) fn read(self) -> anyhow::Result<Vec<String>> {
+    pub fn read(self) -> anyhow::Result<Vec<String>> {
         self.read_checked(|_| Ok(()))
     }
 
@@ -58,7 +58,7 @@ impl Keys {
     }
 
     /// All of them, at least one, if `check` takes each.
-    pub(crate) fn some_checked(
+    pub fn some_checked(
         self,
         what: &str,
         check: impl Fn(&str) -> Result<(), String>,
@@ -71,7 +71,7 @@ impl Keys {
     }
 
     /// All of them, at least one.
-    pub(crate) fn some(self, what: &str) -> anyhow::Result<Vec<String>> {
+    pub fn some(self, what: &str) -> anyhow::Result<Vec<String>> {
         let keys = self.read()?;
         if keys.is_empty() {
             return Err(none(what).into());
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn lists_are_read_line_by_line_without_remarks() {
-        let list = "# my shelf\n9784990000004\r\n\n  978-4-00-000007-9  \n";
-        let keys = [(2, "9784990000004".to_owned()), (4, "978-4-00-000007-9".to_owned())];
+        let list = "# my words\ntide\r\n\n  ebb and flow  \n";
+        let keys = [(2, "tide".to_owned()), (4, "ebb and flow".to_owned())];
         assert_eq!(lines(list.as_bytes()).unwrap(), keys);
         assert!(lines(&b"\xff"[..]).is_err());
     }

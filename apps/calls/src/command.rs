@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
-use syncline_calls::call_box::{self as calls, CallBox};
-use syncline_calls::invent::{InventedCall, invent};
+use syncline_client::answer::now_ms;
+use syncline_client::command::{AppCommand, DEMO};
+use syncline_client::{output, stop_signal};
 use syncline_core::outbox::Moment;
 use syncline_node::config::{Config, Flags};
+use syncline_node::part::Part;
 use syncline_store::Store;
 use uuid::Uuid;
 
-use crate::answer::now_ms;
-use crate::output;
-use crate::signal::stop_signal;
+use crate::call_box::{self as calls, CallBox};
+use crate::file_kind::{USUAL_FOLDER, VARIABLE};
+use crate::invent::{InventedCall, SAMPLE_RATE, invent};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,10 +31,22 @@ Examples:
   syncline demo call --every 10          one every ten seconds, until Ctrl-C
   syncline outbox list                   what serversync will send of them";
 
+const GROUP_EXAMPLES: &str = "  \
+  DATABASE_URL=sqlite:box.db syncline demo call --every 10
+                                            a call now and then, for serversync";
+
+/// The commands that calls add to a program. `parts` gives the program's own, all of which it takes to read the configuration
+/// that names the database.
+#[must_use]
+pub fn commands(parts: fn() -> Vec<Box<dyn Part>>) -> Vec<AppCommand> {
+    let call = AppCommand::new("call", move |call: Call| call.run(parts()));
+    vec![call.in_group(DEMO, GROUP_EXAMPLES)]
+}
+
 /// Take calls that nobody made, as an application with an outbox would.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Call {
+struct Call {
     /// How many. [default: 1, or no end with --every]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     count: Option<u64>,
@@ -43,7 +57,7 @@ pub(crate) struct Call {
     #[arg(long)]
     without_recording: bool,
     /// The folder with a folder for each call.
-    #[arg(long, env = "RECORDINGS_DIR", default_value = "storage/recordings", value_name = "FOLDER")]
+    #[arg(long, env = VARIABLE, default_value = USUAL_FOLDER, value_name = "FOLDER")]
     recordings: PathBuf,
     /// The application's database. [env: DATABASE_URL] [default: SQLite in the data folder]
     #[arg(long, value_name = "URL")]
@@ -54,9 +68,9 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) async fn run(self) -> anyhow::Result<()> {
+    async fn run(self, parts: Vec<Box<dyn Part>>) -> anyhow::Result<()> {
         let flags = Flags { database_url: self.database_url.clone(), ..Flags::default() };
-        let config = Config::load(&flags, &|name| std::env::var(name).ok(), crate::parts::all())?;
+        let config = Config::load(&flags, &|name| std::env::var(name).ok(), parts)?;
         let url = config.database_url.expose();
         let stop = stop_signal()?;
         // The outbox has to be there before anything can be put into it.
@@ -112,7 +126,7 @@ fn write(root: &Path, call: &str, recording: &str, invented: &InventedCall) -> s
     fs::create_dir_all(&folder)?;
     let meta = json!({
         "callLogId": call, "recordingId": recording, "durationSec": invented.duration_sec, "channels": 1,
-        "sampleRate": syncline_calls::invent::SAMPLE_RATE,
+        "sampleRate": SAMPLE_RATE,
     });
     let files = [("mixed.wav", invented.wav.as_slice()), ("meta.json", meta.to_string().as_bytes())]
         .map(|(name, bytes)| (folder.join(name), bytes.to_vec()));

@@ -1,0 +1,31 @@
+//! What a command needs that talks to a node: the commands of `syncline` use it, and so does an app for commands of its own.
+//!
+//! - [`AppCommand`](command::AppCommand): a command that an app adds to the program, and how a program takes it up
+//! - [`Target`], [`Client`]: which node is asked, and asking it; a refusal is a [`Refusal`]
+//! - [`Listener`]: what a node tells, for as long as it takes
+//! - [`Pending`], [`Progress`]: what is waited for, and how far it is, on a terminal
+//! - [`Keys`]: keys from the command line, a file or standard input
+//! - [`answer`]: what a node said, in words
+//! - [`output`]: what goes to the screen, and with which colours
+//! - [`stop_signal`]: being asked to stop
+//!
+//! Leaves to the program: which apps there are, how TLS is done, and with which exit code it ends.
+
+pub mod answer;
+mod client;
+pub mod command;
+mod input;
+mod listener;
+pub mod output;
+mod pending;
+mod progress;
+mod signal;
+
+pub use client::{Client, Refusal, Target};
+pub use input::Keys;
+pub use listener::{Heard, Listener};
+pub use pending::{IN_VAIN_MAX, Pending};
+pub use progress::Progress;
+/// The words of requests and refusals.
+pub use reqwest::{Method, StatusCode};
+pub use signal::stop_signal;
