@@ -1,12 +1,18 @@
-// The cover cache of the package where no browser is needed: what goes in comes out, and what cannot be a cover does not.
-// Needs `cargo xtask wasm` first.
+// The bookshelf's cover cache where no browser is needed: what goes in comes out, what cannot be a cover does not, and the
+// package works as npm installs it. Needs `cargo xtask wasm` first.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
-import { initSync, openCoverCache } from "../pkg/covers.js";
+import { pathToFileURL } from "node:url";
+import { initSync, openCoverCache } from "../pkg/bookshelf/covers.js";
 
-initSync(await readFile(new URL("../pkg/syncline_covers_bg.wasm", import.meta.url)));
+const SERVED = join(import.meta.dirname, "../pkg");
+const SOURCES = join(import.meta.dirname, "../../apps/bookshelf/browser/js");
+const MODULE = await readFile(join(SERVED, "bookshelf/syncline_covers_bg.wasm"));
+initSync(MODULE);
 
 const ISBN = "9784101010014";
 
@@ -49,4 +55,28 @@ test("bk_06 the oldest goes first, and nothing is lost while the memory grows", 
   assert.ok(first > 0 && covers.storedBytes <= 2 * 1024 * 1024);
   assert.equal(covers.get(isbn(first - 1)), undefined);
   for (const n of [first, first + 1, 59_999]) assert.equal(covers.get(isbn(n)), url(n));
+});
+
+test("as npm installs it, the package uses the platform's package and throws its errors", async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), "syncline-unit-"));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  const modules = join(folder, "node_modules");
+  await cp(SERVED, join(modules, "syncline"), { recursive: true });
+  await cp(SOURCES, join(modules, "syncline-bookshelf"), { recursive: true });
+  await cp(join(SERVED, "bookshelf"), join(modules, "syncline-bookshelf/bookshelf"), { recursive: true });
+  const application = 'export * as bookshelf from "syncline-bookshelf";\nexport * as platform from "syncline";\n';
+  await writeFile(join(folder, "application.mjs"), application);
+  const { bookshelf, platform } = await import(pathToFileURL(join(folder, "application.mjs")).href);
+
+  bookshelf.initSync(MODULE);
+  const covers = await bookshelf.openCoverCache({ storage: null });
+  covers.set(ISBN, "https://example.net/a.jpg");
+  assert.equal(covers.get(ISBN), "https://example.net/a.jpg");
+  assert.throws(() => covers.set("123", "https://example.net/a.jpg"), platform.SynclineError);
+
+  const types = await readFile(join(SOURCES, "bookshelf/covers.d.ts"), "utf8");
+  const declared = [...types.matchAll(/^export function (\w+)/gm)].map(([, name]) => name);
+  assert.deepEqual([...declared, "SynclineError"].sort(), Object.keys(bookshelf).sort());
+  const { version } = JSON.parse(await readFile(join(SOURCES, "package.json"), "utf8"));
+  assert.equal(bookshelf.version(), version);
 });
