@@ -244,3 +244,19 @@ fn copy_licences(workspace: &Workspace, folder: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_its_own_files_and_not_those_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("bookshelf")).unwrap();
+        for name in ["wasm.js", "bookshelf/covers.js"] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        assert_eq!(PLATFORM.built(folder.path()).unwrap(), [Path::new("wasm.js")]);
+        assert_eq!(BOOKSHELF.built(folder.path()).unwrap(), [Path::new("bookshelf/covers.js")]);
+    }
+}
