@@ -1,11 +1,11 @@
-// Every snippet of README.md, the guides and the package's README, pasted: commands are run in the order of their document
+// Every snippet of README.md, the guides and the packages' READMEs, pasted: commands are run in the order of their document
 // against a fresh node, in a folder of their own; TOML is checked by the node, JSON parsed, JavaScript bundled with the package.
 // What cannot be pasted here is named below with its reason.
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, copyFile, cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -17,6 +17,8 @@ import { Node } from "./support/node.js";
 import { startUpstreams } from "../../apps/stand-ins/e2e/upstreams.js";
 
 const ROOT = join(import.meta.dirname, "../..");
+const PLATFORM_README = "crates/syncline-browser/js/README.md";
+const BOOKSHELF_README = "apps/bookshelf/browser/js/README.md";
 const BINARY = process.env.SYNCLINE_BIN ?? "";
 const COMMAND_MAX_MS = 60_000;
 
@@ -70,7 +72,7 @@ function commands(/** @type {Snippet} */ { text, line }) {
   return found;
 }
 
-const documents = ["README.md", ...(await readdir(join(ROOT, "docs"))).filter((name) => name.endsWith(".md")).sort().map((name) => `docs/${name}`), "crates/syncline-browser/js/README.md"];
+const documents = ["README.md", ...(await readdir(join(ROOT, "docs"))).filter((name) => name.endsWith(".md")).sort().map((name) => `docs/${name}`), PLATFORM_README, BOOKSHELF_README];
 
 const test = /** @type {import("@playwright/test").TestType<import("@playwright/test").PlaywrightTestArgs & { world: any }, {}>} */ (
   base.extend({
@@ -181,8 +183,12 @@ test("cn_13 every JavaScript snippet is whole with the package, and every JSON s
   }
 });
 
-const DOORS = ["state", "lock", "autosave", "queue", "covers", "viewer"];
-const aliases = Object.fromEntries([["syncline", join(ROOT, "web/pkg/syncline.js")], ...DOORS.map((door) => [`syncline/${door}`, join(ROOT, `web/pkg/${door}.js`)])].reverse());
+const DOORS = ["state", "lock", "autosave", "queue", "viewer", "wasm"];
+const aliases = Object.fromEntries([
+  ...DOORS.map((door) => [`syncline/${door}`, join(ROOT, `web/pkg/${door}.js`)]),
+  ["syncline", join(ROOT, "web/pkg/syncline.js")],
+  ["syncline-bookshelf", join(ROOT, "web/pkg/bookshelf/covers.js")],
+]);
 
 test("ss_01 the SQL of the outbox guide leaves an entry in the box's own database", async ({ world: { folder } }) => {
   const environment = { PATH: `${dirname(BINARY)}:${process.env.PATH}`, DATABASE_URL: `sqlite:${join(folder, "box.db")}`, RECORDINGS_DIR: join(folder, "recordings") };
@@ -194,13 +200,17 @@ test("ss_01 the SQL of the outbox guide leaves an entry in the box's own databas
 });
 
 // The README named two files to copy, and the worker among them asked for three more.
-test("cn_13 a page that is bundled with esbuild as the package's README says runs every system", async ({ page }) => {
+test("cn_13 a page that is bundled with esbuild as the packages' READMEs say runs every system", async ({ page }) => {
   const folder = await mkdtemp(join(tmpdir(), "syncline-bundled-"));
-  await mkdir(join(folder, "node_modules"));
-  await symlink(join(ROOT, "web/pkg"), join(folder, "node_modules/syncline"));
+  const modules = join(folder, "node_modules");
+  // As npm installs them: the bookshelf's package has what a node serves of it, and what leads to the platform's.
+  await cp(join(ROOT, dirname(BOOKSHELF_README)), join(modules, "syncline-bookshelf"), { recursive: true });
+  await cp(join(ROOT, "web/pkg/bookshelf"), join(modules, "syncline-bookshelf/bookshelf"), { recursive: true });
+  await symlink(join(ROOT, "web/pkg"), join(modules, "syncline"));
   await writeFile(join(folder, "app.js"), APPLICATION);
-  const [bundling] = (await snippets("crates/syncline-browser/js/README.md")).filter(({ text }) => text.startsWith("esbuild "));
-  const { code, output } = await run(bundling.text, folder, { PATH: `${join(ROOT, "web/node_modules/.bin")}:${process.env.PATH}` });
+  const [bundling] = (await snippets(PLATFORM_README)).filter(({ text }) => text.startsWith("esbuild "));
+  const [copying] = (await snippets(BOOKSHELF_README)).filter(({ text }) => text.startsWith("cp "));
+  const { code, output } = await run(`${bundling.text}${copying.text}`, folder, { PATH: `${join(ROOT, "web/node_modules/.bin")}:${process.env.PATH}` });
   expect(code, output).toBe(0);
   const server = createServer((request, response) => {
     const name = new URL(request.url ?? "/", "http://page").pathname;
@@ -222,7 +232,8 @@ test("cn_13 a page that is bundled with esbuild as the package's README says run
 
 const PAGE = '<!doctype html><link rel="icon" href="data:,"><script type="module" src="/app.js"></script>';
 const APPLICATION = `
-import { acquireProjectLock, createQueue, openAutoSave, openCoverCache, openState, startViewer } from "syncline";
+import { acquireProjectLock, createQueue, openAutoSave, openState, startViewer } from "syncline";
+import { openCoverCache } from "syncline-bookshelf";
 const state = openState();
 await state.put("milk", { checked: true });
 const { lease } = await acquireProjectLock();

@@ -3,7 +3,6 @@
 
 import {
   createQueue,
-  openCoverCache,
   RetryLater,
   startViewer,
   SynclineError,
@@ -13,17 +12,18 @@ import {
   type ViewerHandle,
   type ViewerOptions,
 } from "syncline";
-import * as covers from "syncline/covers";
+import * as queues from "syncline/queue";
 import { init, initSync, version, type InitInput } from "syncline/queue";
 import { openAutoSave } from "syncline/autosave";
 import { withProjectLock } from "syncline/lock";
 import * as viewer from "syncline/viewer";
+import { wasmModule, type WasmGlue } from "syncline/wasm";
 
 /** Each door leads to the same things as the front door. */
-export const sameThings: [typeof openCoverCache, typeof startViewer, typeof SynclineError] = [
-  covers.openCoverCache,
+export const sameThings: [typeof createQueue, typeof startViewer, typeof SynclineError] = [
+  queues.createQueue,
   viewer.startViewer,
-  covers.SynclineError,
+  queues.SynclineError,
 ];
 
 export async function savesUnderTheLock(): Promise<void> {
@@ -170,12 +170,10 @@ export async function worksAtAPace(): Promise<number> {
   return (await queue.result("apples")).price + added + (status.leftMs ?? 0);
 }
 
-export async function remembersCovers(): Promise<string> {
-  const covers = await openCoverCache({ onError: (error) => console.log(error.code) });
-  covers.set("9784101010014", "https://example.com/cover.jpg");
-  // @ts-expect-error it may not be remembered
-  const url: string = covers.get("9784101010014");
-  // @ts-expect-error the size is counted, not set
-  covers.size = 3;
-  return url;
+export async function loadsAModuleOfItsOwn(glue: WasmGlue): Promise<number> {
+  const module = wasmModule(glue);
+  await module.init();
+  // @ts-expect-error the glue has to say where the module is
+  wasmModule({ instantiate: glue.instantiate, instantiateSync: glue.instantiateSync, version: glue.version });
+  return module.heap().length;
 }

@@ -1,4 +1,4 @@
-//! Everything that is shipped, in `dist/`: the binaries, the npm package, the extension, and their checksums.
+//! Everything that is shipped, in `dist/`: the binaries, the npm packages, the extension, and their checksums.
 
 use std::fs;
 use std::path::Path;
@@ -54,12 +54,15 @@ fn binaries(workspace: &Workspace, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The package as a folder to look into, and as the archive that npm publishes and installs.
+/// Each package as a folder to look into, and as the archive that npm publishes and installs.
 fn npm(workspace: &Workspace, package: &Path, folder: &Path) -> Result<()> {
-    let copy = folder.join("npm");
-    files::copy_tree(package, &copy)?;
-    let mut pack = workspace.npm(&copy, ["pack", "--silent", "--pack-destination"]);
-    command::watch("npm pack", pack.arg(folder))
+    for source in wasm::SOURCES {
+        let copy = folder.join("npm").join(source.npm);
+        source.write_npm(workspace, package, &copy)?;
+        let mut pack = workspace.npm(&copy, ["pack", "--silent", "--pack-destination"]);
+        command::watch(&format!("npm pack {}", source.npm), pack.arg(folder))?;
+    }
+    Ok(())
 }
 
 /// The extension with what it loads of the package: a copy, because a browser loads an extension from its own folder only.

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result};
 
-use crate::command;
 use crate::setup::{Need, WASM_TARGET};
 use crate::workspace::Workspace;
+use crate::{command, wasm};
 
 pub(crate) const NEEDS: &[Need] = &[Need::RustComponents, Need::WasmTarget];
 
@@ -24,6 +24,9 @@ pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
     let deny = ["--", "-D", "warnings"];
     let mut servers = workspace.cargo(["clippy", "--workspace", "--all-targets", "--keep-going"]);
     command::stream(servers.args(deny))?;
-    let mut browsers = workspace.cargo(["clippy", "-p", "syncline-browser", "--target", WASM_TARGET]);
+    let mut browsers = workspace.cargo(["clippy", "--target", WASM_TARGET]);
+    for source in wasm::SOURCES {
+        browsers.args(["-p", source.name]);
+    }
     command::stream(browsers.args(deny))
 }

@@ -47,9 +47,9 @@ enum Chore {
     Soak(soak::Options),
     /// Measure one thing side by side with its peers; without a name, list what can be measured
     Bench(bench::Options),
-    /// Make everything that is shipped: binaries, npm package, extension, checksums
+    /// Make everything that is shipped: binaries, npm packages, extension, checksums
     Dist,
-    /// Build the browser package into web/pkg and hold it to its size
+    /// Build the browser packages into web/pkg and hold them to their sizes
     Wasm,
     /// Format all Rust code
     Fmt {

@@ -16,7 +16,7 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// Cargo's output folder, wherever the user has put it.
     pub(crate) target: PathBuf,
-    /// The one version that all crates and the npm package share.
+    /// The one version that all crates and npm packages share.
     pub(crate) version: String,
     /// The names of the binaries that users get.
     pub(crate) binaries: Vec<String>,

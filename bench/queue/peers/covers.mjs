@@ -71,8 +71,8 @@ const contenders = {
   "lru-cache-lengths": () => lru((value, key) => key.length + value.length + 7),
 
   async syncline() {
-    const { initSync, openCoverCache } = await import("../../../web/pkg/covers.js");
-    initSync(await readFile(new URL("../../../web/pkg/syncline_covers_bg.wasm", import.meta.url)));
+    const { initSync, openCoverCache } = await import("../../../web/pkg/bookshelf/covers.js");
+    initSync(await readFile(new URL("../../../web/pkg/bookshelf/syncline_covers_bg.wasm", import.meta.url)));
     const cache = await openCoverCache({ storage: null });
     return measure((key, value) => cache.set(key, value), () => cache.size);
   },

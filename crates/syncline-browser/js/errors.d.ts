@@ -21,7 +21,7 @@
  * | `answer-lost` | yes | The tab that ran the kept queue carried out what was asked, and was gone before it could say so. |
  * | `queue-taken` | yes | Another tab runs the kept queue now; this one follows it. |
  * | `storage-failed` | mostly | IndexedDB or localStorage failed, did not answer in time, or is forbidden here. |
- * | `quota-exceeded` | by place | The browser gives this page no more room; retryable for covers, which are written when there is room. |
+ * | `quota-exceeded` | no | The browser gives this page no more room. |
  * | `invalid-value` | no | {@link State.put}: the value cannot be stored; `fields` has the path of what is wrong. |
  * | `invalid-settings` | no | {@link State.setSettings}: `fields` names every wrong field. |
  * | `state-full` | no | {@link State.put}: there are 200,000 entities. |

@@ -2,8 +2,9 @@
  * Syncline in the browser. Written by hand; checked against real use by `web/types`.
  *
  * Importing this module does nothing but define: it is safe in Node, during server-side rendering and in a service worker.
- * Each system has a door of its own as well: `syncline/autosave`, `/covers`, `/lock`, `/queue`, `/state`, `/viewer`. A page without a
+ * Each system has a door of its own as well: `syncline/autosave`, `/lock`, `/queue`, `/state`, `/viewer`. A page without a
  * bundler that uses it loads no script of the others; `init`, which loads the WASM module ahead of its first use, is there.
+ * `syncline/wasm` loads a module of your own in the same way.
  */
 
 export {
@@ -57,11 +58,6 @@ export {
   type QueueEvent,
   type Queue,
 } from "./queue.js";
-export {
-  openCoverCache,
-  type CoverCacheOptions,
-  type CoverCache,
-} from "./covers.js";
 export {
   openState,
   type SettingsOf,

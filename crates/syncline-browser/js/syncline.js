@@ -14,7 +14,6 @@ export {
   subscribeLockEvents,
   withProjectLock,
 } from "./lock.js";
-export { openCoverCache } from "./covers.js";
 export { RetryLater, createQueue } from "./queue.js";
 export { openState } from "./state.js";
 export { startViewer } from "./viewer.js";

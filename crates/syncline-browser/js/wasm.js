@@ -1,9 +1,11 @@
-// Loads the rules of one system: a WASM module, per realm (page or worker) at most once.
+// Loads the rules of one system: a WASM module, per realm (page or worker) at most once. Types and documentation: wasm.d.ts.
 //
 // Guarantees: concurrent calls share one download; a failed one can be tried again; a failure says whether the
 // browser forbids WASM (`wasm-blocked`) or the module could not be had (`wasm-load-failed`). Nothing happens on import.
 
 import { SynclineError, deadline, isPassing } from "./errors.js";
+
+export { SynclineError };
 
 // The shortest valid module. A browser that refuses even this one forbids WASM as such; the text of the refusal
 // differs between browsers and is sometimes empty, so it decides nothing.
@@ -12,7 +14,6 @@ const EMPTY_MODULE = new Uint8Array([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0
 // A network may be slow; one that says nothing for so long is none.
 const DOWNLOAD_MAX_MS = 30_000;
 
-// `instantiate`, `instantiateSync` and `version` are of the module's glue; `address` tells where the module is.
 export function wasmModule({ instantiate, instantiateSync, version, address }) {
   let loading;
   let memory;

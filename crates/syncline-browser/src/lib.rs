@@ -1,11 +1,11 @@
 //! The rules as WASM modules, one for each system, and the JavaScript package around them.
 //!
-//! Each system is a feature; `cargo xtask wasm` builds a module with each of them alone.
+//! Each system is a feature; `cargo xtask wasm` builds a module with each of them alone. A crate that makes a module of its
+//! own can use this one without any feature: its module then exports [`version`] and [`panic::last_panic`] too.
 //!
 //! - [`lock`], [`autosave`]: the project lock, and the document that saves itself under it
 //! - [`viewer`]: the heartbeat of a page
 //! - [`queue`]: keyed work at a pace
-//! - [`covers`]: the covers a page remembers
 //! - [`state`]: one context's view of the shared state
 //! - [`mod@panic`]: what is left to read after a defect
 //! - `js/`: the npm package by hand: `syncline.js` is its front door, `syncline.d.ts` its documentation
@@ -16,8 +16,6 @@
 
 #[cfg(feature = "lock")]
 pub mod autosave;
-#[cfg(feature = "covers")]
-pub mod covers;
 #[cfg(feature = "lock")]
 pub mod lock;
 pub mod panic;

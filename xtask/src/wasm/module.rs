@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use wasm_bindgen_cli_support::Bindgen;
 
-use super::System;
+use super::{Source, System};
 use crate::command;
 use crate::files::{self, Fingerprint};
 use crate::setup::WASM_TARGET;
@@ -31,18 +31,14 @@ pub(super) fn build(workspace: &Workspace, system: &System) -> Result<PathBuf> {
 
 /// Compiles the module with this system alone; Cargo knows best whether there is anything to do.
 fn compile(workspace: &Workspace, system: &System) -> Result<PathBuf> {
-    let mut cargo = workspace.cargo(["build", "-p", "syncline-browser", "--example", "module"]);
-    cargo.args([
-        "--no-default-features",
-        "--features",
-        system.name,
-        "--profile",
-        "wasm",
-        "--target",
-        WASM_TARGET,
-    ]);
+    let Source { name, example, by_feature, .. } = *system.source;
+    let mut cargo = workspace.cargo(["build", "-p", name, "--example", example]);
+    cargo.args(["--profile", "wasm", "--target", WASM_TARGET]);
+    if by_feature {
+        cargo.args(["--no-default-features", "--features", system.name]);
+    }
     command::stream(cargo.env("CARGO_PROFILE_WASM_OPT_LEVEL", system.opt_level))?;
-    Ok(workspace.target.join(WASM_TARGET).join("wasm/examples/module.wasm"))
+    Ok(workspace.target.join(WASM_TARGET).join("wasm/examples").join(example).with_extension("wasm"))
 }
 
 /// The compiled module, which carries the version of wasm-bindgen it was built with, and the tools after it.

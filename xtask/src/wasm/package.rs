@@ -1,8 +1,8 @@
-//! What the browser package says about itself: its manifest, checked against its files, and what pages load of it.
+//! What the browser packages say about themselves: their manifests, checked against their files, and what pages load of them.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use brotli::enc::BrotliEncoderParams;
@@ -12,19 +12,27 @@ use super::System;
 use crate::workspace::Workspace;
 use crate::{command, files};
 
-/// Checks that the hand-written `package.json` in `folder` describes what is there.
-pub(super) fn check(folder: &Path, version: &str, systems: &[System]) -> Result<()> {
-    let text =
-        fs::read_to_string(folder.join("package.json")).context("the browser package has no package.json")?;
-    let manifest = serde_json::from_str(&text).context("the browser package's package.json is no JSON")?;
-    let files: Vec<String> =
-        files::tree(folder)?.iter().map(|file| file.to_string_lossy().into_owned()).collect();
-    judge(&manifest, &files, version)?;
+/// Checks that the hand-written `package.json` in `scripts` describes a package of these files.
+pub(super) fn check_manifest(scripts: &Path, files: &[PathBuf], version: &str) -> Result<()> {
+    let place = scripts.join("package.json");
+    let text = fs::read_to_string(&place).with_context(|| format!("cannot read {}", place.display()))?;
+    let manifest = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", place.display()))?;
+    let files: Vec<String> = files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    judge(&manifest, &files, version).with_context(|| format!("{} is wrong", place.display()))
+}
+
+/// Checks that each system loads its own module and no other.
+pub(super) fn check_modules(folder: &Path, systems: &[System]) -> Result<()> {
     for system in systems {
-        let module = format!("syncline_{}_bg.wasm", system.name);
+        let module = system.module();
         let loaded = loads(folder, system.entry, system.without)?;
-        let modules: Vec<&String> = loaded.iter().filter(|name| name.ends_with(".wasm")).collect();
-        ensure!(modules == [&module], "{} loads {modules:?}, and should load {module} alone", system.entry);
+        let modules: Vec<&str> =
+            loaded.iter().map(String::as_str).filter(|name| name.ends_with(".wasm")).collect();
+        ensure!(
+            modules == [module.as_str()],
+            "{} loads {modules:?}, and should load {module} alone",
+            system.entry
+        );
     }
     Ok(())
 }
@@ -32,6 +40,11 @@ pub(super) fn check(folder: &Path, version: &str, systems: &[System]) -> Result<
 fn judge(manifest: &Value, files: &[String], version: &str) -> Result<()> {
     let told = &manifest["version"];
     ensure!(told == version, "package.json says version {told}, and the workspace says \"{version}\"");
+    let platform = &manifest["dependencies"]["syncline"];
+    ensure!(
+        platform.is_null() || platform == version,
+        "package.json depends on version {platform} of syncline, which is made with it and has \"{version}\""
+    );
     ensure!(manifest["exports"]["."].is_object(), "package.json exports nothing");
     let mut shipped = Vec::new();
     strings(&manifest["files"], &mut shipped);
@@ -94,7 +107,8 @@ pub(super) fn measure(folder: &Path, systems: &[System]) -> Result<Vec<Size>> {
     Ok(sizes)
 }
 
-/// `entry` of the package in `folder` and all that it loads, except for `without` and what only that loads. Names are always written out as `"./name"`, right behind one of [`LOADING`].
+/// `entry` in `folder` and all that it loads, except for `without` and what only that loads. Names are always written out as
+/// `"./name"` or `"../name"`, right behind one of [`LOADING`].
 pub(crate) fn loads(folder: &Path, entry: &str, without: &[&str]) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut next = vec![entry.to_owned()];
@@ -108,11 +122,25 @@ pub(crate) fn loads(folder: &Path, entry: &str, without: &[&str]) -> Result<BTre
             let parts: Vec<&str> = text.split('"').collect();
             let named =
                 parts.windows(2).filter(|pair| LOADING.iter().any(|word| pair[0].trim_end().ends_with(word)));
-            next.extend(named.filter_map(|pair| pair[1].strip_prefix("./")).map(str::to_owned));
+            next.extend(named.filter_map(|pair| resolve(&name, pair[1])));
         }
         found.insert(name);
     }
     Ok(found)
+}
+
+/// The file that `script` means by `name`, if that is a file beside or above it.
+fn resolve(script: &str, name: &str) -> Option<String> {
+    let mut place: Vec<&str> = script.split('/').collect();
+    place.pop();
+    let mut rest = name.strip_prefix("./").or_else(|| name.starts_with("../").then_some(name))?;
+    while let Some(above) = rest.strip_prefix("../")
+        && place.pop().is_some()
+    {
+        rest = above;
+    }
+    place.push(rest);
+    Some(place.join("/"))
 }
 
 fn compressed(file: &Path) -> Result<usize> {
@@ -159,6 +187,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::wasm::{BOOKSHELF, PLATFORM, Source};
 
     fn judged(files: &[&str], exports: &Value) -> Result<()> {
         let files: Vec<String> = files.iter().map(|&name| name.to_owned()).collect();
@@ -187,15 +216,34 @@ mod tests {
     }
 
     #[test]
+    fn a_package_depends_on_the_platform_that_is_made_with_it() {
+        let of = |version: &str| {
+            let manifest = json!({
+                "version": "1.0.0",
+                "dependencies": { "syncline": version },
+                "exports": { ".": {} },
+                "files": ["LICENSE-*"],
+            });
+            judge(&manifest, &[], "1.0.0")
+        };
+        of("1.0.0").unwrap();
+        let error = of("0.9.0").unwrap_err().to_string();
+        assert!(error.starts_with("package.json depends on version \"0.9.0\" of syncline"), "{error}");
+    }
+
+    #[test]
     fn a_manifest_of_another_version_is_refused() {
         let error = judge(&json!({ "version": "0.9.0" }), &["a.wasm".to_owned()], "1.0.0").unwrap_err();
         assert_eq!(error.to_string(), r#"package.json says version "0.9.0", and the workspace says "1.0.0""#);
     }
 
+    fn system(source: &'static Source, name: &'static str, entry: &'static str) -> System {
+        System { source, name, opt_level: "3", entry, without: &[], budget_bytes: 40 }
+    }
+
     /// A package of two systems that share a script.
     fn two_systems(folder: &Path) -> [System; 2] {
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-        write("package.json", r#"{ "version": "1.2.3", "exports": { ".": {} }, "files": ["LICENSE-*"] }"#);
         write("errors.js", "export {}");
         write("a.js", "import \"./errors.js\";\nnew Worker(new URL(\"./a-worker.js\", import.meta.url));");
         write("a-worker.js", "import(\"./a.js\"); new URL(\"./syncline_a_bg.wasm\", import.meta.url);");
@@ -203,8 +251,7 @@ mod tests {
         write("syncline_a_bg.wasm", &"a".repeat(50_000));
         write("syncline_b_bg.wasm", "b");
         write("a.d.ts", "types are not loaded");
-        let system = |name, entry| System { name, opt_level: "3", entry, without: &[], budget_bytes: 40 };
-        [system("a", "a.js"), system("b", "b.js")]
+        [system(&PLATFORM, "a", "a.js"), system(&PLATFORM, "b", "b.js")]
     }
 
     #[test]
@@ -215,7 +262,7 @@ mod tests {
         assert_eq!(loaded, ["a-worker.js", "a.js", "errors.js", "syncline_a_bg.wasm"]);
         let less = loads(folder.path(), "a.js", &["a-worker.js"]).unwrap();
         assert!(less.iter().eq(["a.js", "errors.js"]), "{less:?}");
-        check(folder.path(), "1.2.3", &systems).unwrap();
+        check_modules(folder.path(), &systems).unwrap();
         let sizes = measure(folder.path(), &systems).unwrap();
         assert!(sizes[0].module < 100, "repetition compresses well: {}", sizes[0].module);
         assert!(sizes[0].scripts > sizes[1].scripts && sizes[0].is_over());
@@ -223,14 +270,35 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_an_app_loads_its_own_scripts_and_those_of_the_platform_around_them() {
+        let folder = tempfile::tempdir().unwrap();
+        two_systems(folder.path());
+        let own = folder.path().join("bookshelf");
+        fs::create_dir(&own).unwrap();
+        let entry = "import \"../errors.js\"; new URL(\"./syncline_c_bg.wasm\", import.meta.url);";
+        fs::write(own.join("c.js"), entry).unwrap();
+        fs::write(own.join("syncline_c_bg.wasm"), "c").unwrap();
+        let systems = [system(&BOOKSHELF, "c", "bookshelf/c.js")];
+        let loaded = loads(folder.path(), "bookshelf/c.js", &[]).unwrap();
+        assert!(
+            loaded.iter().eq(["bookshelf/c.js", "bookshelf/syncline_c_bg.wasm", "errors.js"]),
+            "{loaded:?}"
+        );
+        check_modules(folder.path(), &systems).unwrap();
+        fs::write(own.join("c.js"), "import \"../../outside.js\"").unwrap();
+        let error = loads(folder.path(), "bookshelf/c.js", &[]).unwrap_err().to_string();
+        assert_eq!(error, "cannot read ../outside.js");
+    }
+
+    #[test]
     fn a_system_that_loads_the_module_of_another_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let systems = two_systems(folder.path());
         fs::write(folder.path().join("errors.js"), "import \"./b.js\";").unwrap();
-        let error = check(folder.path(), "1.2.3", &systems).unwrap_err().to_string();
+        let error = check_modules(folder.path(), &systems).unwrap_err().to_string();
         assert!(error.starts_with("a.js loads [\"syncline_a_bg.wasm\", \"syncline_b_bg.wasm\"]"), "{error}");
         fs::write(folder.path().join("errors.js"), "import \"./gone.js\";").unwrap();
-        let error = check(folder.path(), "1.2.3", &systems).unwrap_err().to_string();
+        let error = check_modules(folder.path(), &systems).unwrap_err().to_string();
         assert_eq!(error, "cannot read gone.js");
     }
 }

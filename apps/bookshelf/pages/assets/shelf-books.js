@@ -18,13 +18,13 @@ export function openBooks() {
   let total = 0;
   /** @type {string | null} */
   let next = null;
-  /** @type {import("/pkg/covers.js").CoverCache | undefined} */
+  /** @type {import("/pkg/bookshelf/covers.js").CoverCache | undefined} */
   let covers;
   const filter = /** @type {HTMLInputElement} */ (at("books-filter"));
   const more = /** @type {HTMLButtonElement} */ (at("books-more"));
 
   // Without the cache everything works, only later.
-  import("/pkg/covers.js")
+  import("/pkg/bookshelf/covers.js")
     .then(({ openCoverCache }) => openCoverCache())
     .then((opened) => {
       covers = opened;

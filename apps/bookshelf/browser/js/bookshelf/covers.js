@@ -1,17 +1,16 @@
-// The covers a page remembers, in localStorage. Types and documentation: syncline.d.ts.
+// The covers a page remembers, in localStorage. Types and documentation: covers.d.ts.
 //
 // Guarantees: never more than 2 MiB, the oldest goes first, a change costs no more than its own segment. Writes are
 // gathered and made when the page has time, and before it goes. A full or forbidden localStorage costs what was not
 // written, never a page: the cache goes on in memory. What is kept and how is decided by the rules (WASM).
 
-import { SynclineError } from "./errors.js";
+import { SynclineError, wasmModule } from "../wasm.js";
 import instantiate, {
   CoverCache as Rules,
   Told,
   initSync as instantiateSync,
   version as rulesVersion,
 } from "./syncline_covers.js";
-import { wasmModule } from "./wasm.js";
 
 export { SynclineError };
 

@@ -1,7 +1,7 @@
 //! The covers a page remembers, for JavaScript: [`syncline_books::cover::CoverCache`] with texts at its edges.
 //!
 //! What to keep, what to drop and how small it can be written is decided there; reading and writing localStorage is
-//! done in `js/covers.js`. Every method is total: a text that is no ISBN has no cover.
+//! done in `js/bookshelf/covers.js`. Every method is total: a text that is no ISBN has no cover.
 
 use syncline_books::cover::{URL_MAX_BYTES, Write};
 use syncline_books::{Isbn13, cover};

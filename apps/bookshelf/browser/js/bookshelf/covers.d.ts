@@ -1,7 +1,7 @@
-/** `syncline/covers`: the cover URLs a page remembers. */
+/** `syncline-bookshelf`: the cover URLs a page remembers. */
 
-import { SynclineError } from "./errors.js";
-import type { InitInput, WasmSource } from "./wasm.js";
+import { SynclineError } from "../wasm.js";
+import type { InitInput, WasmSource } from "../wasm.js";
 
 export { SynclineError };
 export type { InitInput, WasmSource };
@@ -12,7 +12,10 @@ export interface CoverCacheOptions {
   storage?: Storage | null;
   /** Where the WASM module is. Default: `syncline_covers_bg.wasm` beside this file. */
   wasmUrl?: string | URL;
-  /** Hears `quota-exceeded` and `storage-failed`; without it, the console does. The cache works on in memory. */
+  /**
+   * Hears `quota-exceeded`, which is retryable, because covers are written when there is room again, and `storage-failed`.
+   * Without it, the console does. The cache works on in memory.
+   */
   onError?: (error: SynclineError) => void;
 }
 

@@ -1,0 +1,3 @@
+/** What `bookshelf/` uses of the platform's package. */
+
+export * from "syncline/wasm";
