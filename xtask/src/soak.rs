@@ -17,6 +17,7 @@ use crate::workspace::Workspace;
 const BROWSER_TESTS: &[&str] = &[
     "e2e/lock-rounds.spec.js",
     "e2e/autosave-rounds.spec.js",
+    "e2e/state-rounds.spec.js",
     "e2e/extension-state.spec.js",
     "e2e/firefox-lock.spec.js",
 ];
