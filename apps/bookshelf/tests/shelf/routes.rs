@@ -1,6 +1,7 @@
 //! The routes of the bookshelf. Nothing is looked up here: what is scanned stays as it was scanned.
 
 use serde_json::{Value, json};
+use syncline_testing::walk;
 
 use crate::world::node;
 
@@ -74,6 +75,24 @@ async fn bk_07_a_scan_is_on_the_shelf_and_in_the_queue_when_it_is_answered() {
     world.get("/api/shelf/books?after=9784000000017").await.refused(400, "invalid-after");
     world.get("/api/shelf/books?limit=0").await.refused(400, "invalid-limit");
     world.get("/api/shelf/books/no-isbn").await.refused(400, "invalid-isbn");
+}
+
+/// An ISBN, another one for each number.
+fn isbn(number: usize) -> String {
+    let digits = format!("97840{number:07}");
+    let weighed = digits.bytes().zip([1, 3].into_iter().cycle());
+    let sum: usize = weighed.map(|(digit, weight)| usize::from(digit - b'0') * weight).sum();
+    format!("{digits}{}", (10 - sum % 10) % 10)
+}
+
+#[tokio::test]
+async fn bk_07_the_shelf_is_listed_to_its_end_by_short_pages_and_by_long_ones() {
+    let world = node("").await;
+    let isbns: Vec<String> = (0..200).map(isbn).collect();
+    let scanned = world.json("POST", "/api/shelf/scan", &json!({ "isbns": isbns }).to_string()).await;
+    assert_eq!(scanned.value()["refused"], json!([]));
+    let listed = walk::a_listing_leads_through_everything(&world, "/api/shelf/books?", "books", "isbn").await;
+    assert_eq!(listed, 200);
 }
 
 #[tokio::test]
