@@ -69,7 +69,7 @@ impl Part for BookshelfPart {
         setup.offer(shelf);
         setup.topic(Topic::new("shelf"));
         let page = Page::new::<Pages>("/shelf", "shelf.html").in_menu("Bookshelf");
-        setup.page("bookshelf", page.with_pictures_from(self.settings.cover_origins()));
+        setup.page("bookshelf", page.with_images_from(self.settings.cover_origins()));
         Ok(())
     }
 }

@@ -16,6 +16,12 @@ mod parts;
 
 use std::process::ExitCode;
 
+/// Every part that the programs know, on or off: for tests that walk over all of them.
+#[doc(hidden)]
+pub fn all_parts() -> Vec<Box<dyn syncline_node::part::Part>> {
+    parts::all()
+}
+
 /// Runs `work` to its end, on all processors and with TLS ready.
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
     // The one place that chooses how TLS is done; an error only says that somebody has chosen already.

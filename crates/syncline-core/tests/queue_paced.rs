@@ -9,7 +9,7 @@ use syncline_core::queue::{
 };
 use syncline_core::time::Timestamp;
 
-type Shelf = Paced<&'static str, u32>;
+type Work = Paced<&'static str, u32>;
 type Row = Record<&'static str, Place<u32>>;
 
 fn at(ms: u64) -> Timestamp {
@@ -26,14 +26,14 @@ fn setup(concurrency: u32) -> Setup {
     Setup { settings, limits: Limits::default(), hasher: RandomState::default(), seed: 7 }
 }
 
-fn shelf(concurrency: u32, keys: &[&'static str]) -> Shelf {
-    let mut shelf = Paced::new(setup(concurrency), at(0));
-    shelf.enqueue(Kind::New, keys.to_vec()).expect("there is room");
-    shelf
+fn work(concurrency: u32, keys: &[&'static str]) -> Work {
+    let mut work = Paced::new(setup(concurrency), at(0));
+    work.enqueue(Kind::New, keys.to_vec()).expect("there is room");
+    work
 }
 
-fn start(shelf: &mut Shelf, now_ms: u64) -> Start<&'static str> {
-    match shelf.poll(clock(now_ms)) {
+fn start(work: &mut Work, now_ms: u64) -> Start<&'static str> {
+    match work.poll(clock(now_ms)) {
         Step::Start(start) => start,
         other => panic!("at {now_ms}: {other:?}"),
     }
@@ -49,140 +49,140 @@ fn broken() -> Answer<u32> {
 
 #[test]
 fn qu_03_calls_follow_one_another_an_interval_apart_and_then_nothing_is_left() {
-    let mut shelf = shelf(1, &["a", "b"]);
-    let first = start(&mut shelf, 0);
+    let mut work = work(1, &["a", "b"]);
+    let first = start(&mut work, 0);
     assert_eq!((first.key, first.attempt, first.deadline), ("a", 1, at(20_000)));
-    assert_eq!(shelf.poll(clock(10)), Step::Wait(Some(at(25_000))), "until it ends, or is lost");
-    assert_eq!(shelf.settle(clock(200), first.call, Answer::Done(1)), Some(("a", Settled::Done)));
-    assert_eq!(shelf.poll(clock(200)), Step::Wait(Some(at(300))));
-    let second = start(&mut shelf, 300);
-    shelf.settle(clock(400), second.call, Answer::Refused { reason: "404".to_owned() });
-    assert_eq!(shelf.poll(clock(10_000)), Step::Wait(None));
-    let counts = shelf.queue().counts();
+    assert_eq!(work.poll(clock(10)), Step::Wait(Some(at(25_000))), "until it ends, or is lost");
+    assert_eq!(work.settle(clock(200), first.call, Answer::Done(1)), Some(("a", Settled::Done)));
+    assert_eq!(work.poll(clock(200)), Step::Wait(Some(at(300))));
+    let second = start(&mut work, 300);
+    work.settle(clock(400), second.call, Answer::Refused { reason: "404".to_owned() });
+    assert_eq!(work.poll(clock(10_000)), Step::Wait(None));
+    let counts = work.queue().counts();
     assert_eq!((counts.done, counts.failed, counts.left()), (1, 1, 0));
 }
 
 #[test]
 fn qu_04_a_429_lets_the_next_key_go_and_comes_back_after_the_delay() {
-    let mut shelf = shelf(1, &["a", "b", "c"]);
-    let first = start(&mut shelf, 0);
-    let settled = shelf.settle(clock(50), first.call, throttled(None));
+    let mut work = work(1, &["a", "b", "c"]);
+    let first = start(&mut work, 0);
+    let settled = work.settle(clock(50), first.call, throttled(None));
     assert_eq!(settled, Some(("a", Settled::Retrying { due: at(550) })));
-    let second = start(&mut shelf, 150);
+    let second = start(&mut work, 150);
     assert_eq!(second.key, "b");
-    shelf.settle(clock(460), second.call, Answer::Done(2));
-    let third = start(&mut shelf, 560);
+    work.settle(clock(460), second.call, Answer::Done(2));
+    let third = start(&mut work, 560);
     assert_eq!((third.key, third.attempt), ("c", 1), "c was the head when the retry came due");
-    shelf.settle(clock(560), third.call, Answer::Done(3));
-    let retry = start(&mut shelf, 660);
+    work.settle(clock(560), third.call, Answer::Done(3));
+    let retry = start(&mut work, 660);
     assert_eq!((retry.key, retry.attempt), ("a", 2));
 }
 
 #[test]
 fn qu_26_retry_after_holds_every_key() {
-    let mut shelf = shelf(1, &["a", "b"]);
-    let first = start(&mut shelf, 0);
-    shelf.settle(clock(50), first.call, throttled(Some(30)));
-    assert_eq!(shelf.poll(clock(100)), Step::Wait(Some(at(30_050))));
-    assert_eq!(shelf.poll(clock(30_049)), Step::Wait(Some(at(30_050))));
-    let status = shelf.status(at(100));
+    let mut work = work(1, &["a", "b"]);
+    let first = start(&mut work, 0);
+    work.settle(clock(50), first.call, throttled(Some(30)));
+    assert_eq!(work.poll(clock(100)), Step::Wait(Some(at(30_050))));
+    assert_eq!(work.poll(clock(30_049)), Step::Wait(Some(at(30_050))));
+    let status = work.status(at(100));
     assert_eq!(status.paused, Some((at(30_050), PauseReason::RetryAfter)));
     assert_eq!(status.next_call_at, Some(at(30_050)));
     assert_eq!(status.waits_for, Some(Why::Paused(PauseReason::RetryAfter)));
-    assert_eq!(start(&mut shelf, 30_050).key, "b");
+    assert_eq!(start(&mut work, 30_050).key, "b");
 }
 
 #[test]
 fn qu_22_a_key_out_of_attempts_is_dead_until_revived() {
-    let mut shelf = shelf(1, &["a"]);
+    let mut work = work(1, &["a"]);
     let mut now_ms = 0;
     for attempt in 1..=3 {
-        let start = start(&mut shelf, now_ms);
+        let start = start(&mut work, now_ms);
         assert_eq!(start.attempt, attempt);
-        let settled = shelf.settle(clock(now_ms), start.call, broken());
+        let settled = work.settle(clock(now_ms), start.call, broken());
         assert_eq!(settled == Some(("a", Settled::Dead)), attempt == 3, "{settled:?}");
         now_ms += 10_000;
     }
-    assert_eq!(shelf.poll(clock(now_ms)), Step::Wait(None));
-    let dead: Vec<_> = shelf.queue().dead().map(|record| record.cloned()).collect();
+    assert_eq!(work.poll(clock(now_ms)), Step::Wait(None));
+    let dead: Vec<_> = work.queue().dead().map(|record| record.cloned()).collect();
     let reason = "given up after 3 attempts: no route".into();
     assert_eq!((dead[0].key, &dead[0].place), ("a", &Place::Dead(reason)));
-    assert!(shelf.revive("a"));
-    assert_eq!(start(&mut shelf, now_ms).attempt, 1);
+    assert!(work.revive("a"));
+    assert_eq!(start(&mut work, now_ms).attempt, 1);
 }
 
 #[test]
 fn qu_22_a_failing_api_is_left_alone_and_then_probed_once() {
-    let mut shelf = shelf(3, &["a", "b", "c", "d", "e", "f", "g", "h"]);
+    let mut work = work(3, &["a", "b", "c", "d", "e", "f", "g", "h"]);
     let mut now_ms = 0;
-    while shelf.status(at(now_ms)).paused.is_none() {
-        let start = start(&mut shelf, now_ms);
-        shelf.settle(clock(now_ms), start.call, broken());
+    while work.status(at(now_ms)).paused.is_none() {
+        let start = start(&mut work, now_ms);
+        work.settle(clock(now_ms), start.call, broken());
         now_ms += 125;
     }
-    let status = shelf.status(at(now_ms));
+    let status = work.status(at(now_ms));
     let (until, reason) = status.paused.unwrap();
     assert_eq!((status.breaker, reason), (Breaker::Open { trips: 1 }, PauseReason::Breaker));
-    let probe = start(&mut shelf, until.as_ms());
-    let status = shelf.status(until);
+    let probe = start(&mut work, until.as_ms());
+    let status = work.status(until);
     assert_eq!((status.breaker, status.waits_for), (Breaker::HalfOpen { trips: 1 }, Some(Why::Probing)));
     assert_eq!((status.next_call_at, status.progress.running), (None, 1));
-    assert!(matches!(shelf.poll(clock(until.as_ms() + 1_000)), Step::Wait(_)), "one probe only");
-    shelf.settle(clock(until.as_ms() + 1_000), probe.call, Answer::Done(1));
-    assert_eq!(shelf.status(at(0)).breaker, Breaker::Closed { failures: 0 });
-    start(&mut shelf, until.as_ms() + 1_100);
+    assert!(matches!(work.poll(clock(until.as_ms() + 1_000)), Step::Wait(_)), "one probe only");
+    work.settle(clock(until.as_ms() + 1_000), probe.call, Answer::Done(1));
+    assert_eq!(work.status(at(0)).breaker, Breaker::Closed { failures: 0 });
+    start(&mut work, until.as_ms() + 1_100);
 }
 
 #[test]
 fn qu_20_a_call_nothing_is_heard_of_is_lost_and_its_late_answer_not_kept() {
-    let mut shelf = shelf(1, &["a", "b"]);
-    let lost = start(&mut shelf, 0);
-    let Step::Lost { key: "a", call, settled: Settled::Retrying { .. } } = shelf.poll(clock(25_000)) else {
+    let mut work = work(1, &["a", "b"]);
+    let lost = start(&mut work, 0);
+    let Step::Lost { key: "a", call, settled: Settled::Retrying { .. } } = work.poll(clock(25_000)) else {
         panic!("the lease is over")
     };
     assert_eq!(call, lost.call);
-    assert_eq!(shelf.settle(clock(25_001), lost.call, Answer::Done(1)), None);
-    let second = start(&mut shelf, 25_101);
+    assert_eq!(work.settle(clock(25_001), lost.call, Answer::Done(1)), None);
+    let second = start(&mut work, 25_101);
     assert_eq!(second.key, "b");
-    assert_eq!(shelf.renew(at(40_000), second.call), Some(at(60_000)));
-    assert_eq!(shelf.settle(clock(59_000), second.call, Answer::Done(2)), Some(("b", Settled::Done)));
-    assert_eq!(shelf.renew(at(60_000), second.call), None);
+    assert_eq!(work.renew(at(40_000), second.call), Some(at(60_000)));
+    assert_eq!(work.settle(clock(59_000), second.call, Answer::Done(2)), Some(("b", Settled::Done)));
+    assert_eq!(work.renew(at(60_000), second.call), None);
 }
 
 #[test]
 fn qu_03_a_call_that_was_not_made_in_time_goes_first_again_and_counts_for_nothing() {
-    let mut shelf = shelf(2, &["a", "b"]);
-    let late = start(&mut shelf, 0);
+    let mut work = work(2, &["a", "b"]);
+    let late = start(&mut work, 0);
     assert_eq!(late.start_by, at(25));
-    assert_eq!(shelf.settle(clock(26), late.call, Answer::NotMade), Some(("a", Settled::Waiting)));
-    let again = start(&mut shelf, 126);
+    assert_eq!(work.settle(clock(26), late.call, Answer::NotMade), Some(("a", Settled::Waiting)));
+    let again = start(&mut work, 126);
     assert_eq!((again.key, again.attempt), ("a", 1));
 }
 
 #[test]
 fn qu_25_again_during_a_call_is_one_more_call() {
-    let mut shelf = shelf(1, &["a"]);
-    let first = start(&mut shelf, 0);
-    shelf.enqueue(Kind::Again, vec!["a", "a"]).unwrap();
-    assert_eq!(shelf.settle(clock(10), first.call, Answer::Done(1)), Some(("a", Settled::Again)));
-    let second = start(&mut shelf, 110);
+    let mut work = work(1, &["a"]);
+    let first = start(&mut work, 0);
+    work.enqueue(Kind::Again, vec!["a", "a"]).unwrap();
+    assert_eq!(work.settle(clock(10), first.call, Answer::Done(1)), Some(("a", Settled::Again)));
+    let second = start(&mut work, 110);
     assert_eq!((second.key, second.attempt), ("a", 1));
-    assert_eq!(shelf.settle(clock(120), second.call, Answer::Done(2)), Some(("a", Settled::Done)));
-    assert_eq!(shelf.poll(clock(1_000)), Step::Wait(None));
+    assert_eq!(work.settle(clock(120), second.call, Answer::Done(2)), Some(("a", Settled::Done)));
+    assert_eq!(work.poll(clock(1_000)), Step::Wait(None));
 }
 
 #[test]
 fn qu_02_a_result_from_elsewhere_makes_a_call_unwanted_but_not_unpaced() {
-    let mut shelf = shelf(1, &["a", "b"]);
-    let call = start(&mut shelf, 0).call;
-    assert_eq!(shelf.dequeue(at(10), [("a", Outcome::Done(7)), ("nobody", Outcome::Done(8))]), 1);
-    assert!(matches!(shelf.poll(clock(500)), Step::Wait(_)), "its call still takes the slot");
-    assert_eq!(shelf.settle(clock(600), call, Answer::Done(1)), None);
-    assert_eq!(shelf.queue().record("a").map(|record| record.place), Some(&Place::Done(7)));
-    let call = start(&mut shelf, 700).call;
-    assert_eq!(shelf.remove("b"), Some(Place::Running { again: false }));
-    assert_eq!(shelf.settle(clock(800), call, Answer::Done(1)), None);
-    assert_eq!(shelf.status(at(800)).progress.done, 1);
+    let mut work = work(1, &["a", "b"]);
+    let call = start(&mut work, 0).call;
+    assert_eq!(work.dequeue(at(10), [("a", Outcome::Done(7)), ("nobody", Outcome::Done(8))]), 1);
+    assert!(matches!(work.poll(clock(500)), Step::Wait(_)), "its call still takes the slot");
+    assert_eq!(work.settle(clock(600), call, Answer::Done(1)), None);
+    assert_eq!(work.queue().record("a").map(|record| record.place), Some(&Place::Done(7)));
+    let call = start(&mut work, 700).call;
+    assert_eq!(work.remove("b"), Some(Place::Running { again: false }));
+    assert_eq!(work.settle(clock(800), call, Answer::Done(1)), None);
+    assert_eq!(work.status(at(800)).progress.done, 1);
 }
 
 /// What a store keeps of a queue.
@@ -193,15 +193,15 @@ struct Kept {
 }
 
 impl Kept {
-    fn write(&mut self, shelf: &mut Shelf) {
-        shelf.drain_changes(|change| match change {
+    fn write(&mut self, work: &mut Work) {
+        work.drain_changes(|change| match change {
             Change::Put(record) => drop(self.rows.insert(record.key, record.cloned())),
             Change::Remove(key) => drop(self.rows.remove(key)),
         });
-        self.pace = Some(shelf.pace().clone());
+        self.pace = Some(work.pace().clone());
     }
 
-    fn restore(&self, clock: Clock) -> Shelf {
+    fn restore(&self, clock: Clock) -> Work {
         Paced::restore(setup(2), clock, self.rows.values().cloned(), self.pace.clone())
             .expect("rows of a queue")
     }
@@ -215,14 +215,14 @@ fn reborn(now_ms: u64) -> Clock {
 #[test]
 fn qu_20_after_a_crash_what_ran_goes_first_and_what_waited_for_a_retry_waits_its_delay() {
     let mut kept = Kept { pace: Some(Pace::default()), ..Kept::default() };
-    let mut shelf = kept.restore(clock(0));
-    shelf.enqueue(Kind::New, vec!["a", "b", "c", "d", "e"]).unwrap();
-    let first = start(&mut shelf, 0);
-    shelf.settle(clock(0), first.call, throttled(None));
-    let second = start(&mut shelf, 125);
-    shelf.settle(clock(125), second.call, Answer::Done(2));
-    assert_eq!((start(&mut shelf, 250).key, start(&mut shelf, 375).key), ("c", "d"));
-    kept.write(&mut shelf);
+    let mut work = kept.restore(clock(0));
+    work.enqueue(Kind::New, vec!["a", "b", "c", "d", "e"]).unwrap();
+    let first = start(&mut work, 0);
+    work.settle(clock(0), first.call, throttled(None));
+    let second = start(&mut work, 125);
+    work.settle(clock(125), second.call, Answer::Done(2));
+    assert_eq!((start(&mut work, 250).key, start(&mut work, 375).key), ("c", "d"));
+    kept.write(&mut work);
 
     let mut restored = kept.restore(reborn(1_000));
     let line: Vec<_> = restored.queue().line().map(|record| *record.key).collect();
@@ -241,27 +241,27 @@ fn qu_20_after_a_crash_what_ran_goes_first_and_what_waited_for_a_retry_waits_its
 #[test]
 fn qu_20_a_key_whose_every_run_ends_the_process_ends_on_the_dead_list() {
     let mut kept = Kept { pace: Some(Pace::default()), ..Kept::default() };
-    let mut shelf = kept.restore(clock(0));
-    shelf.enqueue(Kind::New, vec!["poison"]).unwrap();
+    let mut work = kept.restore(clock(0));
+    work.enqueue(Kind::New, vec!["poison"]).unwrap();
     for life in 1..=3 {
-        let Step::Start(start) = shelf.poll(reborn(life * 1_000)) else { panic!("in life {life}") };
+        let Step::Start(start) = work.poll(reborn(life * 1_000)) else { panic!("in life {life}") };
         assert_eq!(u64::from(start.attempt), life);
-        kept.write(&mut shelf);
-        shelf = kept.restore(reborn(life * 1_000 + 800));
+        kept.write(&mut work);
+        work = kept.restore(reborn(life * 1_000 + 800));
     }
-    assert_eq!(shelf.queue().counts().dead, 1);
+    assert_eq!(work.queue().counts().dead, 1);
     let reason = "given up after 3 attempts: the process ended during the last".into();
-    assert_eq!(shelf.queue().record("poison").map(|record| record.place), Some(&Place::Dead(reason)));
+    assert_eq!(work.queue().record("poison").map(|record| record.place), Some(&Place::Dead(reason)));
 }
 
 #[test]
 fn qu_26_a_pause_outlives_a_restart_and_a_lost_pace_means_one_interval() {
     let mut kept = Kept { pace: Some(Pace::default()), ..Kept::default() };
-    let mut shelf = kept.restore(clock(0));
-    shelf.enqueue(Kind::New, vec!["a", "b"]).unwrap();
-    let first = start(&mut shelf, 0);
-    shelf.settle(clock(0), first.call, throttled(Some(60)));
-    kept.write(&mut shelf);
+    let mut work = kept.restore(clock(0));
+    work.enqueue(Kind::New, vec!["a", "b"]).unwrap();
+    let first = start(&mut work, 0);
+    work.settle(clock(0), first.call, throttled(Some(60)));
+    kept.write(&mut work);
 
     let mut restored = kept.restore(reborn(20_000));
     assert!(matches!(restored.poll(reborn(59_999)), Step::Wait(Some(_))));
@@ -276,35 +276,35 @@ fn qu_26_a_pause_outlives_a_restart_and_a_lost_pace_means_one_interval() {
 
 #[test]
 fn qu_24_the_status_says_what_the_next_call_waits_for() {
-    let mut shelf = shelf(1, &["a"]);
+    let mut work = work(1, &["a"]);
     let idle = Paced::<&str, u32>::new(setup(1), at(0)).status(at(0));
     assert_eq!(
         (idle.next_call_at, idle.waits_for, idle.progress.time_left),
         (None, None, Some(Duration::ZERO))
     );
-    assert_eq!(shelf.status(at(0)).next_call_at, Some(at(0)));
-    let first = start(&mut shelf, 0);
-    shelf.enqueue(Kind::New, vec!["b"]).unwrap();
-    let busy = shelf.status(at(0));
+    assert_eq!(work.status(at(0)).next_call_at, Some(at(0)));
+    let first = start(&mut work, 0);
+    work.enqueue(Kind::New, vec!["b"]).unwrap();
+    let busy = work.status(at(0));
     assert_eq!((busy.waits_for, busy.next_call_at), (Some(Why::Busy), None));
-    shelf.settle(clock(10), first.call, throttled(None));
-    let spaced = shelf.status(at(10));
+    work.settle(clock(10), first.call, throttled(None));
+    let spaced = work.status(at(10));
     assert_eq!((spaced.waits_for, spaced.next_call_at), (Some(Why::Interval), Some(at(110))));
     assert_eq!((spaced.next_retry_at, spaced.progress.retrying), (Some(at(510)), 1));
-    let second = start(&mut shelf, 110);
-    shelf.settle(clock(120), second.call, Answer::Done(1));
-    assert_eq!(shelf.status(at(120)).next_call_at, Some(at(510)), "when the retry is due");
+    let second = start(&mut work, 110);
+    work.settle(clock(120), second.call, Answer::Done(1));
+    assert_eq!(work.status(at(120)).next_call_at, Some(at(510)), "when the retry is due");
 }
 
 #[test]
 fn the_same_seed_makes_the_same_choices() {
     let run = |seed| {
-        let mut shelf: Shelf = Paced::new(Setup { seed, ..setup(1) }, at(0));
-        shelf.enqueue(Kind::New, vec!["a"]).expect("there is room");
+        let mut work: Work = Paced::new(Setup { seed, ..setup(1) }, at(0));
+        work.enqueue(Kind::New, vec!["a"]).expect("there is room");
         let mut dues = Vec::new();
         for now_ms in [0, 10_000] {
-            let start = start(&mut shelf, now_ms);
-            dues.push(shelf.settle(clock(now_ms), start.call, throttled(None)));
+            let start = start(&mut work, now_ms);
+            dues.push(work.settle(clock(now_ms), start.call, throttled(None)));
         }
         dues
     };

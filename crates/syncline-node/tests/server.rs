@@ -1,41 +1,26 @@
 //! A node in this process, reached over real sockets: protocols, keep-alive, start and stop.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-#[path = "common/parts.rs"]
-mod parts;
-
 use axum::body::Body;
 use http::{Request, Version, header};
 use http_body_util::BodyExt;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use syncline_node::config::Flags;
-use syncline_node::{Config, Node, Running};
+use syncline_testing::{NodeBuilder, RunningNode};
 use tokio::net::TcpStream;
 
-async fn start(listen: &str) -> (Running, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("syncline.toml");
-    std::fs::write(&file, "jobs = []\n").unwrap();
-    let flags = Flags {
-        config: Some(file),
-        listen: Some(listen.to_owned()),
-        data: Some(folder.path().join("data").to_str().unwrap().to_owned()),
-        apps: parts::apps(""),
-        ..Flags::default()
-    };
-    let node = Node::start(Config::load(&flags, &|_| None, parts::all()).unwrap()).await.unwrap();
-    (node, folder)
+async fn start(listen: &str) -> RunningNode {
+    NodeBuilder::new(syncline_node::systems()).listen(listen).start().await
 }
 
-fn health(node: &Running) -> Request<Body> {
+fn health(node: &RunningNode) -> Request<Body> {
     let uri = format!("http://{}/healthz", node.address());
     Request::get(uri).header(header::HOST, node.address().to_string()).body(Body::empty()).unwrap()
 }
 
 #[tokio::test]
 async fn http_2_is_spoken_to_those_who_begin_with_it() {
-    let (node, _folder) = start("127.0.0.1:0").await;
+    let node = start("127.0.0.1:0").await;
     let stream = TcpStream::connect(node.address()).await.unwrap();
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -55,7 +40,7 @@ async fn http_2_is_spoken_to_those_who_begin_with_it() {
 
 #[tokio::test]
 async fn a_connection_serves_many_requests_and_is_let_go_when_the_node_stops() {
-    let (node, _folder) = start("127.0.0.1:0").await;
+    let node = start("127.0.0.1:0").await;
     let stream = TcpStream::connect(node.address()).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -70,21 +55,21 @@ async fn a_connection_serves_many_requests_and_is_let_go_when_the_node_stops() {
 
 #[tokio::test]
 async fn a_port_can_be_taken_again_right_after_a_stop() {
-    let (node, _first_folder) = start("127.0.0.1:0").await;
+    let node = start("127.0.0.1:0").await;
     let address = node.address();
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     sender.send_request(health(&node)).await.unwrap();
     node.stop().await;
-    let (again, _second_folder) = start(&address.to_string()).await;
+    let again = start(&address.to_string()).await;
     assert_eq!(again.address(), address);
     again.stop().await;
 }
 
 #[tokio::test]
 async fn ipv6_is_served_under_its_own_address() {
-    let (node, _folder) = start("[::1]:0").await;
+    let node = start("[::1]:0").await;
     let stream = TcpStream::connect(node.address()).await.unwrap();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);

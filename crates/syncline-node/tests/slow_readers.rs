@@ -1,9 +1,6 @@
 //! Over real sockets: readers who are slow, or read nothing, cost no more than a small buffer each.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-#[path = "common/parts.rs"]
-mod parts;
-
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,8 +17,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use serde_json::json;
-use syncline_node::config::Flags;
-use syncline_node::{Config, Context, Node, Running, http as api};
+use syncline_node::{Context, http as api};
+use syncline_testing::{NodeBuilder, RunningNode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -30,18 +27,8 @@ const MIB: usize = 1024 * 1024;
 /// What the system buffers for a connection on both sides, at the very most, and what we do.
 const BUFFERS_MAX: usize = 16 * MIB;
 
-async fn start(app: impl FnOnce(&Arc<Context>) -> Router) -> (Running, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("syncline.toml");
-    std::fs::write(&file, "jobs = []\n").unwrap();
-    let flags = Flags {
-        config: Some(file),
-        listen: Some("127.0.0.1:0".to_owned()),
-        data: Some(folder.path().join("data").to_str().unwrap().to_owned()),
-        apps: parts::apps(""),
-        ..Flags::default()
-    };
-    (Node::start_with(Config::load(&flags, &|_| None, parts::all()).unwrap(), app).await.unwrap(), folder)
+async fn start(app: impl FnOnce(&Arc<Context>) -> Router + Send + 'static) -> RunningNode {
+    NodeBuilder::new(syncline_node::systems()).app(app).start().await
 }
 
 /// A connection whose own buffer is small, so that what is not read stays with the node.
@@ -61,7 +48,7 @@ async fn ask(address: SocketAddr, path: &str) -> TcpStream {
 }
 
 /// An address that has an endless answer, and how much of it was asked for.
-fn endless(pulled: &Arc<AtomicUsize>) -> impl FnOnce(&Arc<Context>) -> Router + use<> {
+fn endless(pulled: &Arc<AtomicUsize>) -> impl FnOnce(&Arc<Context>) -> Router + Send + use<> {
     let pulled = Arc::clone(pulled);
     move |context| {
         let body = move || {
@@ -97,11 +84,11 @@ fn resident() -> usize {
 }
 
 /// The server used to flush only when nothing more had come in, and therefore never said that its buffer was full: whoever
-/// downloaded a recording slowly made the node hold all of it in memory.
+/// downloaded a large file slowly made the node hold all of it in memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn op_04_a_reader_that_stops_reading_stops_the_answer() {
     let pulled = Arc::new(AtomicUsize::new(0));
-    let (node, _folder) = start(endless(&pulled)).await;
+    let node = start(endless(&pulled)).await;
     let streams = [ask(node.address(), "/endless").await, ask(node.address(), "/endless").await];
     let held = settled(&pulled).await;
     assert!(held <= streams.len() * BUFFERS_MAX, "{held}");
@@ -115,7 +102,7 @@ async fn op_04_a_reader_that_stops_reading_stops_the_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn op_04_an_http_2_window_that_stays_shut_holds_one_piece_of_each_answer() {
     let pulled = Arc::new(AtomicUsize::new(0));
-    let (node, _folder) = start(endless(&pulled)).await;
+    let node = start(endless(&pulled)).await;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.timer(TokioTimer::new()).initial_stream_window_size(0);
     let io = TokioIo::new(TcpStream::connect(node.address()).await.unwrap());
@@ -135,7 +122,7 @@ async fn op_04_an_http_2_window_that_stays_shut_holds_one_piece_of_each_answer()
 /// 200 readers that read nothing used to cost 870 MiB within seconds, and were never told that they had missed anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn op_04_event_streams_that_nobody_reads_are_bounded_and_told_what_they_missed() {
-    let (node, _folder) = start(api::app).await;
+    let node = start(api::app).await;
     let mut readers = Vec::new();
     for _ in 0..200 {
         readers.push(ask(node.address(), "/api/events?topics=job").await);
@@ -160,49 +147,6 @@ async fn op_04_event_streams_that_nobody_reads_are_bounded_and_told_what_they_mi
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recording_is_played_slowly_without_being_held_in_memory() {
-    let (node, folder) = start(api::app).await;
-    let sound = vec![7_u8; 96 * MIB];
-    let boundary = "a-boundary-of-this-test";
-    let mut form = Vec::new();
-    for (name, bytes) in
-        [("callLogId", &b"call-1"[..]), ("recordingId", b"r-1"), ("audio", &sound), ("meta", b"{}")]
-    {
-        let head = format!("--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n");
-        form.extend_from_slice(head.as_bytes());
-        form.extend_from_slice(bytes);
-        form.extend_from_slice(b"\r\n");
-    }
-    form.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    drop(sound);
-    let mut stream = TcpStream::connect(node.address()).await.unwrap();
-    let head = format!(
-        "POST /api/ingest/recording-file HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
-         content-type: multipart/form-data; boundary={boundary}\r\ncontent-length: {}\r\n\r\n",
-        node.address(),
-        form.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(&form).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    drop(form);
-    let before = resident();
-    let mut listeners = Vec::new();
-    for _ in 0..8 {
-        listeners.push(ask(node.address(), "/storage/recordings/call-1/mixed.wav").await);
-    }
-    for listener in &mut listeners {
-        let mut read = vec![0; MIB];
-        listener.read_exact(&mut read).await.unwrap();
-    }
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 64 * MIB, "{} MiB for eight listeners to 96 MiB", grown / MIB);
-    drop((node, folder));
-}
-
 /// Large answers that are whole in memory share what they may take together; beyond that the next one is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_answers_that_nobody_reads_have_a_bound_together() {
@@ -210,7 +154,7 @@ async fn large_answers_that_nobody_reads_have_a_bound_together() {
     let app = move |context: &Arc<Context>| {
         api::behind_door(Router::new().route("/large", get(async move || whole.clone())), context)
     };
-    let (node, _folder) = start(app).await;
+    let node = start(app).await;
     let mut unread = Vec::new();
     for _ in 0..16 {
         unread.push(ask(node.address(), "/large").await);
@@ -250,7 +194,7 @@ async fn an_answer_in_pieces_says_how_long_it_is() {
     let app = move |context: &Arc<Context>| {
         api::behind_door(Router::new().route("/large", get(async move || whole.clone())), context)
     };
-    let (node, _folder) = start(app).await;
+    let node = start(app).await;
     let uri = format!("http://{}/large", node.address());
     let io = TokioIo::new(TcpStream::connect(node.address()).await.unwrap());
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();

@@ -2,9 +2,6 @@
 //! nobody keeps a place without using it.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-#[path = "common/parts.rs"]
-mod parts;
-
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -13,27 +10,16 @@ use http::Request;
 use http_body_util::Empty;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use syncline_node::config::Flags;
-use syncline_node::{Config, Node, Running};
+use syncline_testing::{NodeBuilder, RunningNode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn start(limits: &str) -> (Running, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("syncline.toml");
-    std::fs::write(&file, format!("jobs = []\n[limits]\n{limits}")).unwrap();
-    let flags = Flags {
-        config: Some(file),
-        listen: Some("127.0.0.1:0".to_owned()),
-        data: Some(folder.path().join("data").to_str().unwrap().to_owned()),
-        apps: parts::apps(""),
-        ..Flags::default()
-    };
-    (Node::start(Config::load(&flags, &|_| None, parts::all()).unwrap()).await.unwrap(), folder)
+async fn start(limits: &str) -> RunningNode {
+    NodeBuilder::new(syncline_node::systems()).file(&format!("[limits]\n{limits}")).start().await
 }
 
 /// Sends `bytes` and leaves the connection open; what comes back until `end` is in it.
-async fn answer_to(node: &Running, bytes: &[u8], end: &str) -> String {
+async fn answer_to(node: &RunningNode, bytes: &[u8], end: &str) -> String {
     let mut stream = TcpStream::connect(node.address()).await.unwrap();
     // A server that has refused already may have closed before everything is sent.
     let _ = stream.write_all(bytes).await;
@@ -57,7 +43,7 @@ async fn answer_to(node: &Running, bytes: &[u8], end: &str) -> String {
 #[tokio::test]
 async fn an_answer_is_sent_whatever_follows_the_request() {
     // A time-out of an hour: what does not come at once does not come.
-    let (node, _folder) = start("header_timeout_sec = 3600\n").await;
+    let node = start("header_timeout_sec = 3600\n").await;
     let host = node.address();
     let put = format!(
         "PUT /api/kv/a HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{{\"value\":\"1\"}}"
@@ -76,7 +62,7 @@ async fn an_answer_is_sent_whatever_follows_the_request() {
 
 #[tokio::test]
 async fn what_is_no_request_is_told_so() {
-    let (node, _folder) = start("header_timeout_sec = 3600\n").await;
+    let node = start("header_timeout_sec = 3600\n").await;
     let host = node.address();
     let line = format!("POST /api/viewer HTTP/1.1\r\nhost: {host}\r\n");
     let headers = |count: usize| (0..count).map(|n| format!("x-{n}: 1\r\n")).collect::<String>();
@@ -112,7 +98,7 @@ async fn what_is_no_request_is_told_so() {
 /// One that is refused before its body was read used to be reset, and its sender saw a broken connection in place of the reason.
 #[tokio::test]
 async fn a_large_body_that_is_refused_unread_does_not_hide_the_answer() {
-    let (node, _folder) = start("").await;
+    let node = start("").await;
     let body = vec![b'x'; 3 * 1024 * 1024];
     let head = format!(
         "POST /no/such/path HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n",
@@ -128,21 +114,21 @@ async fn a_large_body_that_is_refused_unread_does_not_hide_the_answer() {
 }
 
 async fn http_2(
-    node: &Running,
+    node: &RunningNode,
 ) -> (http2::SendRequest<Empty<Bytes>>, tokio::task::JoinHandle<hyper::Result<()>>) {
     let io = TokioIo::new(TcpStream::connect(node.address()).await.unwrap());
     let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
     (sender, tokio::spawn(connection))
 }
 
-fn health(node: &Running) -> Request<Empty<Bytes>> {
+fn health(node: &RunningNode) -> Request<Empty<Bytes>> {
     Request::get(format!("http://{}/healthz", node.address())).body(Empty::new()).unwrap()
 }
 
 /// After one request such a connection could stay for ever, as long as it answered pings: a few thousand kept everybody out.
 #[tokio::test]
 async fn ac_12_an_http_2_connection_without_a_request_is_closed_and_one_that_listens_is_not() {
-    let (node, _folder) = start("header_timeout_sec = 1\n").await;
+    let node = start("header_timeout_sec = 1\n").await;
     let (mut idle, idle_connection) = http_2(&node).await;
     let (mut listening, listening_connection) = http_2(&node).await;
     assert_eq!(idle.send_request(health(&node)).await.unwrap().status(), 200);
@@ -159,7 +145,7 @@ async fn ac_12_an_http_2_connection_without_a_request_is_closed_and_one_that_lis
 #[tokio::test]
 async fn ac_12_idle_connections_make_room_for_those_who_wait() {
     // As many as there are places, and an hour to stay.
-    let (node, _folder) = start("connections = 16\nheader_timeout_sec = 3600\n").await;
+    let node = start("connections = 16\nheader_timeout_sec = 3600\n").await;
     let mut idle = Vec::new();
     for number in 0..40 {
         if number % 2 == 0 {

@@ -213,7 +213,7 @@ pub struct Receipt {
 /// What a receipt changes in a table of the application's: `UPDATE table SET ... WHERE id_column = file_id`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptUpdate {
-    /// The table, with its schema where it has one: `recordings`, `media.files`. Where there is none, nothing is changed.
+    /// The table, with its schema where it has one: `invoices`, `media.files`. Where there is none, nothing is changed.
     pub table: String,
     /// The column that is compared with [`Receipt::file_id`]; a UUID is found however it is written.
     pub id_column: String,
@@ -311,11 +311,11 @@ pub trait Outbox: Send + Sync {
 /// use syncline_store::outbox::{NewEntry, enqueue_in};
 ///
 /// let mut transaction = pool.begin().await?;
-/// sqlx::query("INSERT INTO call_logs (id) VALUES ('c1')").execute(&mut *transaction).await?;
+/// sqlx::query("INSERT INTO orders (id) VALUES ('o1')").execute(&mut *transaction).await?;
 /// let entry = NewEntry {
-///     entity_type: "call_log".to_owned(),
-///     entity_id: "c1".to_owned(),
-///     payload: r#"{"id":"c1"}"#.to_owned(),
+///     entity_type: "order".to_owned(),
+///     entity_id: "o1".to_owned(),
+///     payload: r#"{"id":"o1"}"#.to_owned(),
 /// };
 /// enqueue_in(&mut *transaction, &entry).await?;
 /// transaction.commit().await?;

@@ -80,7 +80,7 @@ async fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
     assert_eq!(totals.runs_total(), history.len() as u64);
     assert_eq!(totals.spent, Cost::DEFAULT.times(history.len() as u64));
     for run in &history {
-        let lock = Name::new(format!("genlock:{}:picture", run.bucket.as_ref().unwrap())).unwrap();
+        let lock = Name::new(format!("genlock:{}:render", run.bucket.as_ref().unwrap())).unwrap();
         assert!(store.locks().look(&lock).await.unwrap().is_some(), "run without its lock: {run:?}");
     }
 }
@@ -141,7 +141,7 @@ async fn everything_shared(store: &Store) -> BTreeSet<String> {
 }
 
 async fn run_once(store: &Store, minute: u64) {
-    let intent = Intent { job: "picture", node: "a", reason: Reason::Watched, cost: Cost::DEFAULT };
+    let intent = Intent { job: "render", node: "a", reason: Reason::Watched, cost: Cost::DEFAULT };
     let bucket = Bucket::minute(Timestamp::from_ms(minute * 60_000));
     let day = Duration::from_secs(86_400);
     let claim = store.schedule().claim(&intent, bucket, day).await.unwrap();

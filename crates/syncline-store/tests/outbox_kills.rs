@@ -79,31 +79,31 @@ mod postgres_server {
 async fn prepare(from: &str, to: &str) {
     Store::open(from).await.unwrap().close().await;
     let store = Store::open(to).await.unwrap();
-    store.inbox(&[EntityType::new("call_log").unwrap()]).await.unwrap();
+    store.inbox(&[EntityType::new("order").unwrap()]).await.unwrap();
     store.close().await;
     if from.starts_with("sqlite:") {
         let mut from = SqliteConnection::connect(from).await.unwrap();
-        sqlx::raw_sql("CREATE TABLE call_logs (id INTEGER PRIMARY KEY, entity TEXT)")
+        sqlx::raw_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY, entity TEXT)")
             .execute(&mut from)
             .await
             .unwrap();
         let effects = "CREATE TABLE effects (id INTEGER PRIMARY KEY, entity TEXT, entry INTEGER); \
-             CREATE TRIGGER one AFTER INSERT ON syncline_entity_call_log BEGIN \
+             CREATE TRIGGER one AFTER INSERT ON syncline_entity_order BEGIN \
              INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); END; \
-             CREATE TRIGGER two AFTER UPDATE ON syncline_entity_call_log BEGIN \
+             CREATE TRIGGER two AFTER UPDATE ON syncline_entity_order BEGIN \
              INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); END";
         let mut to = SqliteConnection::connect(to).await.unwrap();
         sqlx::raw_sql(effects).execute(&mut to).await.unwrap();
     } else {
         let mut from = PgConnection::connect(from).await.unwrap();
-        sqlx::raw_sql("CREATE TABLE call_logs (id bigserial PRIMARY KEY, entity text)")
+        sqlx::raw_sql("CREATE TABLE orders (id bigserial PRIMARY KEY, entity text)")
             .execute(&mut from)
             .await
             .unwrap();
         let effects = "CREATE TABLE effects (id bigserial PRIMARY KEY, entity text, entry bigint); \
              CREATE FUNCTION effect() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); RETURN NULL; END $$; \
-             CREATE TRIGGER one AFTER INSERT OR UPDATE ON syncline.entity_call_log FOR EACH ROW EXECUTE FUNCTION effect()";
+             CREATE TRIGGER one AFTER INSERT OR UPDATE ON syncline.entity_order FOR EACH ROW EXECUTE FUNCTION effect()";
         let mut to = PgConnection::connect(to).await.unwrap();
         sqlx::raw_sql(effects).execute(&mut to).await.unwrap();
     }
@@ -182,9 +182,9 @@ type Failed = Box<dyn std::error::Error>;
 /// The application: its own row and the outbox's in one transaction.
 async fn apply(from: &str) -> Result<(), Failed> {
     let entity = || format!("c{}", rand::random_range(0..ENTITIES));
-    let row = "INSERT INTO call_logs (entity) VALUES ($1)";
+    let row = "INSERT INTO orders (entity) VALUES ($1)";
     let entry = |entity: &str| NewEntry {
-        entity_type: "call_log".to_owned(),
+        entity_type: "order".to_owned(),
         entity_id: entity.to_owned(),
         payload: "{}".to_owned(),
     };
@@ -214,7 +214,7 @@ async fn apply(from: &str) -> Result<(), Failed> {
 /// The worker: from one store into the other, until it is killed or, if so wished, nothing is left.
 async fn carry(from: &str, to: &str, drain: bool) -> Result<(), Failed> {
     let (from, to) = (Store::open(from).await?, Store::open(to).await?);
-    let (outbox, inbox) = (from.outbox(), to.inbox(&[EntityType::new("call_log").unwrap()]).await?);
+    let (outbox, inbox) = (from.outbox(), to.inbox(&[EntityType::new("order").unwrap()]).await?);
     let sender = outbox.sender().await?;
     let lease = Duration::from_millis(1_000);
     loop {
@@ -251,15 +251,13 @@ async fn judge(from: &str, to: &str, told: &[i64], kills: usize, server_kills: u
     let (rows, entries, effects) = if from.starts_with("sqlite:") {
         let (mut from, mut to) =
             (SqliteConnection::connect(from).await.unwrap(), SqliteConnection::connect(to).await.unwrap());
-        let rows: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM call_logs").fetch_one(&mut from).await.unwrap();
+        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM orders").fetch_one(&mut from).await.unwrap();
         let entries = sqlx::query_as(ENTRIES).fetch_all(&mut from).await.unwrap();
         (rows, entries, sqlx::query_as(EFFECTS).fetch_all(&mut to).await.unwrap())
     } else {
         let (mut from, mut to) =
             (PgConnection::connect(from).await.unwrap(), PgConnection::connect(to).await.unwrap());
-        let rows: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM call_logs").fetch_one(&mut from).await.unwrap();
+        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM orders").fetch_one(&mut from).await.unwrap();
         let entries = sqlx::query_as(ENTRIES).fetch_all(&mut from).await.unwrap();
         (rows, entries, sqlx::query_as(EFFECTS).fetch_all(&mut to).await.unwrap())
     };

@@ -162,11 +162,11 @@ async fn ss_34_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     }
 }
 
-/// What a receipt changes in a table of recordings.
+/// What a receipt changes in a table of invoices.
 fn uploaded(receipt: &Receipt) -> ReceiptUpdate {
     let set = [("upload_status", "uploaded"), ("s3_url", receipt.file_url.as_str())];
     ReceiptUpdate {
-        table: "recordings".to_owned(),
+        table: "invoices".to_owned(),
         id_column: "id".to_owned(),
         set: set.map(|(column, value)| (column.to_owned(), value.into())).to_vec(),
     }
@@ -179,7 +179,7 @@ async fn ss_38_a_role_with_the_guides_rights_can_send() {
     let url = cluster.url("postgres");
     let mut owner = PgConnection::connect(&url).await.unwrap();
     execute(&mut owner, PLAIN).await.unwrap();
-    execute(&mut owner, "CREATE TABLE recordings (id text, upload_status text, s3_url text)").await.unwrap();
+    execute(&mut owner, "CREATE TABLE invoices (id text, upload_status text, s3_url text)").await.unwrap();
     OutboxStore::open(&url).await.unwrap().close().await;
     let guide =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serversync.md")).unwrap();
@@ -210,14 +210,14 @@ async fn ss_38_a_role_with_the_guides_rights_can_send() {
 async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_rows_own() {
     let database = block_in_place(postgres::database);
     let mut application = PgConnection::connect(&database.url).await.unwrap();
-    let sql = "CREATE TYPE kind AS ENUM ('a', 'recording_file'); \
+    let sql = "CREATE TYPE kind AS ENUM ('a', 'invoice_file'); \
          CREATE TABLE sync_outbox (id serial PRIMARY KEY, entity_type kind, entity_id uuid, payload json, created_at timestamp, \
          processed_at date); INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) VALUES \
          ('a', gen_random_uuid(), '1', '2026-01-01'), (NULL, gen_random_uuid(), '1', '2026-01-01'), \
          ('a', NULL, '1', '2026-01-01'), ('a', gen_random_uuid(), NULL, 'infinity'), \
-         ('recording_file', gen_random_uuid(), '{}', '2026-01-01'), ('a', gen_random_uuid(), NULL, '2026-01-02'); \
-         CREATE TABLE recordings (id uuid PRIMARY KEY, upload_status text, s3_url text); \
-         INSERT INTO recordings VALUES ('018c0000-0000-7000-8000-00000000abcd', 'local')";
+         ('invoice_file', gen_random_uuid(), '{}', '2026-01-01'), ('a', gen_random_uuid(), NULL, '2026-01-02'); \
+         CREATE TABLE invoices (id uuid PRIMARY KEY, upload_status text, s3_url text); \
+         INSERT INTO invoices VALUES ('018c0000-0000-7000-8000-00000000abcd', 'local')";
     execute(&mut application, sql).await.unwrap();
     let store = OutboxStore::open(&database.url).await.unwrap();
     let outbox = store.outbox();
@@ -234,7 +234,7 @@ async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_r
     };
     outbox.store_receipt(&receipt, Some(&uploaded(&receipt))).await.unwrap();
     assert_eq!(outbox.receipt_of(&receipt.file_id).await.unwrap(), Some(receipt));
-    let uploaded = "SELECT count(*) FROM recordings WHERE upload_status = 'uploaded'";
+    let uploaded = "SELECT count(*) FROM invoices WHERE upload_status = 'uploaded'";
     assert_eq!(count(&mut application, uploaded).await, 1);
     store.close().await;
 }
@@ -350,7 +350,7 @@ async fn no_acknowledged_write_is_lost_when_the_server_is_killed() {
         let Some(last) = page.last() else { break };
         (runs, before) = (runs + page.len() as u64, Some(last.id));
         for run in &page {
-            let lock = Name::new(format!("genlock:{}:picture", run.bucket.as_ref().unwrap())).unwrap();
+            let lock = Name::new(format!("genlock:{}:render", run.bucket.as_ref().unwrap())).unwrap();
             assert!(store.locks().look(&lock).await.unwrap().is_some(), "run without its lock: {run:?}");
         }
     }
@@ -365,7 +365,7 @@ async fn write_until_lost(store: Store, round: u64, writer: u64, said: Said) {
         if store.kv().put(&key(&name), "v", None).await.is_err() {
             return;
         }
-        let intent = Intent { job: "picture", node: "a", reason: Reason::Watched, cost: Cost::DEFAULT };
+        let intent = Intent { job: "render", node: "a", reason: Reason::Watched, cost: Cost::DEFAULT };
         let minute = (round * 100_000 + n) * 10 + writer;
         let bucket = Bucket::minute(Timestamp::from_ms(minute * 60_000));
         let claim = store.schedule().claim(&intent, bucket, Duration::from_secs(86_400)).await;
@@ -458,7 +458,7 @@ async fn a_role_that_may_not_create_can_use_what_is_there() {
     block_in_place(|| database.execute(&grant)).unwrap();
     let store = Store::open(&clerk).await.unwrap();
     store.kv().put(&key("k"), "v", None).await.unwrap();
-    let intent = Intent { job: "picture", node: "a", reason: Reason::ByHand, cost: Cost::DEFAULT };
+    let intent = Intent { job: "render", node: "a", reason: Reason::ByHand, cost: Cost::DEFAULT };
     store.schedule().start(&intent).await.unwrap();
     store.close().await;
     block_in_place(|| database.execute(&revoke)).unwrap();

@@ -19,7 +19,7 @@ use syncline_store::queue::Rules;
 
 /// Set in the child: the store to work on.
 const WORK_ON: &str = "SYNCLINE_TEST_WORK_ON";
-const QUEUE: &str = "books";
+const QUEUE: &str = "words";
 const KILLS_DEFAULT: usize = 10;
 const KEYS_DEFAULT: usize = 1_000;
 /// Keys of one claim, and of one enqueue.
@@ -66,7 +66,7 @@ async fn kill_and_check(url: &str, test: &str) {
     let counts = queues.status(QUEUE, &rules).await.unwrap().counts;
     let mut lost = 0;
     for n in 0..total {
-        let key = format!("isbn {n}");
+        let key = format!("word {n}");
         match queues.entry(QUEUE, &key).await.unwrap().map(|entry| entry.place) {
             Some(Place::Done(result)) => {
                 if let Some(said) = ledger.stored.get(&key) {
@@ -140,7 +140,7 @@ async fn work_until_done(url: &str) {
     let enqueuing = tokio::spawn({
         let queues = store.queues();
         async move {
-            let keys: Vec<String> = (0..total).map(|n| format!("isbn {n}")).collect();
+            let keys: Vec<String> = (0..total).map(|n| format!("word {n}")).collect();
             for (n, some) in keys.chunks(BATCH).enumerate() {
                 let kind = if n % 2 == 0 { Kind::New } else { Kind::Priority };
                 queues.enqueue(QUEUE, &rules, kind, some).await.unwrap();

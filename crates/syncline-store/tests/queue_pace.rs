@@ -50,7 +50,7 @@ async fn qu_21_processes_on_one_postgres_never_call_closer_than_the_interval() {
     let pooled = format!("postgres://{}@{pooled}/postgres", options.get_username());
 
     let store = Store::open(&direct).await.unwrap();
-    let keys: Vec<String> = (0..total).map(|n| format!("isbn {n}")).collect();
+    let keys: Vec<String> = (0..total).map(|n| format!("word {n}")).collect();
     store.queues().enqueue(QUEUE, &rules(), Kind::New, &keys).await.unwrap();
     let (api, calls) = serve().await;
     let workers = (0..WORKERS).map(|n| {

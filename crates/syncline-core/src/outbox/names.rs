@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn ss_06_any_short_identifier_is_an_entity_type() {
-        for name in ["a", "order", "order_line", "photo_file", "voicemail_2"] {
+        for name in ["a", "order", "order_line", "photo_file", "price_list_2"] {
             assert_eq!(EntityType::new(name).unwrap().as_str(), name);
         }
     }

@@ -226,8 +226,8 @@ mod tests {
         progress.time_left.unwrap().as_secs_f64()
     }
 
-    /// The rate was taken over idle time as well: a hundred keys of 130 ms were said to take six minutes, and a scan of
-    /// eight books 24 days.
+    /// The rate was taken over idle time as well: a hundred keys of 130 ms were said to take six minutes, and eight
+    /// after a long rest 24 days.
     #[test]
     fn qu_34_times_left_are_of_the_work_whatever_was_before_it() {
         for idle_ms in [0, 1_000, 3_600_000, 24 * 3_600_000] {

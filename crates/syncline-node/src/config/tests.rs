@@ -450,9 +450,8 @@ fn ss_06_kinds_of_entities_are_declared_and_mistakes_are_named() {
         kinds.iter().map(|kind| (kind.entity_type.to_string(), kind.editable)).collect::<Vec<_>>()
     };
     assert_eq!(kinds(""), [("brush".to_owned(), true)]);
-    let more =
-        kinds("[[entities]]\nname = \"voicemail\"\n[[entities]]\nname = \"brush\"\nsettings = false\n");
-    assert_eq!(more, [("voicemail".to_owned(), false), ("brush".to_owned(), false)]);
+    let more = kinds("[[entities]]\nname = \"easel\"\n[[entities]]\nname = \"brush\"\nsettings = false\n");
+    assert_eq!(more, [("easel".to_owned(), false), ("brush".to_owned(), false)]);
     for (name, why) in [
         ("Voice-Mail", "must begin with a small letter"),
         ("sketch_file", "stands for files"),

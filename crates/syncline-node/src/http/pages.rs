@@ -70,7 +70,7 @@ impl Console {
         let menu = menu(&pages, &apps);
         let overview = ("", Page::new::<ConsoleFiles>("/", OVERVIEW));
         let pages = std::iter::once(overview).chain(pages).map(|(_, page)| {
-            let policy = policy(&page.picture_origins, if page.framed { "'self'" } else { "'none'" });
+            let policy = policy(&page.image_origins, if page.framed { "'self'" } else { "'none'" });
             (page, policy)
         });
         let names: Vec<&str> = parts.on().map(crate::part::Part::name).collect();
@@ -122,12 +122,12 @@ fn menu(pages: &[(&'static str, Page)], apps: &[&str]) -> String {
     entries.collect::<Vec<_>>().join("\n          ")
 }
 
-/// Scripts, styles, pictures and connections of our own and nothing else; WASM may be compiled.
-fn policy(picture_origins: &[String], ancestors: &str) -> HeaderValue {
-    let pictures: String = picture_origins.iter().map(|origin| format!(" {origin}")).collect();
+/// Scripts, styles, images and connections of our own and nothing else; WASM may be compiled.
+fn policy(image_origins: &[String], ancestors: &str) -> HeaderValue {
+    let images: String = image_origins.iter().map(|origin| format!(" {origin}")).collect();
     let policy = format!(
         "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
-         img-src 'self' data: blob:{pictures}; connect-src 'self'; worker-src 'self'; \
+         img-src 'self' data: blob:{images}; connect-src 'self'; worker-src 'self'; \
          frame-ancestors {ancestors}; base-uri 'none'; form-action 'self'"
     );
     HeaderValue::from_str(&policy).expect("origins are plain ASCII")

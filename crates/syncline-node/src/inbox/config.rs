@@ -32,7 +32,7 @@ pub(crate) fn read(settings: &Settings<'_>) -> Vec<EntityKind> {
     let mut entities: Vec<EntityKind> = settings.told::<EntityKind>().cloned().collect();
     let mut declared = Vec::new();
     for section in settings.sections("entities").unwrap_or_default() {
-        section.missing("name", "a name such as voicemail");
+        section.missing("name", "a name such as order");
         let editable = section.boolean("settings").unwrap_or(false);
         if let Some(name) = section.text("name") {
             match EntityType::new(name.value) {

@@ -13,8 +13,8 @@ pub struct Page {
     pub(crate) files: Files,
     /// The word for it in the menu; a page without one is reached from elsewhere.
     pub(crate) menu: Option<&'static str>,
-    /// Origins beside our own from which it shows pictures.
-    pub(crate) picture_origins: Vec<String>,
+    /// Origins beside our own from which it shows images.
+    pub(crate) image_origins: Vec<String>,
     /// Whether our own pages may put it into a frame.
     pub(crate) framed: bool,
 }
@@ -22,7 +22,7 @@ pub struct Page {
 impl Page {
     /// A page at `path`, whose file is called `file` in the folder `F`.
     pub fn new<F: RustEmbed>(path: &'static str, file: &'static str) -> Page {
-        Page { path, file, files: F::get, menu: None, picture_origins: Vec::new(), framed: false }
+        Page { path, file, files: F::get, menu: None, image_origins: Vec::new(), framed: false }
     }
 
     /// The page with an entry in the menu.
@@ -31,10 +31,10 @@ impl Page {
         Page { menu: Some(word), ..self }
     }
 
-    /// The page, allowed to show pictures from elsewhere.
+    /// The page, allowed to show images from elsewhere.
     #[must_use]
-    pub fn with_pictures_from(self, origins: Vec<String>) -> Page {
-        Page { picture_origins: origins, ..self }
+    pub fn with_images_from(self, origins: Vec<String>) -> Page {
+        Page { image_origins: origins, ..self }
     }
 
     /// The page, allowed in a frame of our own pages.

@@ -25,7 +25,7 @@ impl Template {
     /// Checks an address from the configuration.
     pub fn parse(text: &str) -> Result<Template, String> {
         let expected =
-            || format!("expected an http or https address such as https://api.example/books/{KEY}");
+            || format!("expected an http or https address such as https://api.example/words/{KEY}");
         let template = Template { text: text.to_owned() };
         let url = Url::parse(&template.filled("x")).map_err(|_| expected())?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
@@ -168,12 +168,12 @@ mod tests {
 
     #[test]
     fn qu_23_a_key_goes_to_its_place_and_nowhere_else() {
-        let template = Template::parse("https://api.example/v1/books/{key}?by={key}").unwrap();
+        let template = Template::parse("https://api.example/v1/words/{key}?by={key}").unwrap();
         for (key, url) in [
-            ("9784000000079", "https://api.example/v1/books/9784000000079?by=9784000000079"),
-            ("a/b?c=d&e#f", "https://api.example/v1/books/a%2Fb%3Fc%3Dd%26e%23f?by=a%2Fb%3Fc%3Dd%26e%23f"),
-            ("本", "https://api.example/v1/books/%E6%9C%AC?by=%E6%9C%AC"),
-            ("%2e%2e", "https://api.example/v1/books/%252e%252e?by=%252e%252e"),
+            ("4711", "https://api.example/v1/words/4711?by=4711"),
+            ("a/b?c=d&e#f", "https://api.example/v1/words/a%2Fb%3Fc%3Dd%26e%23f?by=a%2Fb%3Fc%3Dd%26e%23f"),
+            ("語", "https://api.example/v1/words/%E8%AA%9E?by=%E8%AA%9E"),
+            ("%2e%2e", "https://api.example/v1/words/%252e%252e?by=%252e%252e"),
         ] {
             assert_eq!(template.expand(key).unwrap().as_str(), url);
         }
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn qu_23_a_shown_address_has_no_query() {
-        let template = Template::parse("https://api.example/books/{key}?token=canary").unwrap();
+        let template = Template::parse("https://api.example/words/{key}?token=canary").unwrap();
         assert_eq!(template.shown(), "https://api.example/redacted/{key}?redacted");
         assert!(!format!("{template:?}").contains("canary"));
     }

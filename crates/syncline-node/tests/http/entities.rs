@@ -1,13 +1,17 @@
 //! Settings that are edited here, and the outbox they leave through.
 
-use axum::body::Body;
-use http::{Request, header};
+use http::header;
 use serde_json::{Value, json};
 use std::time::Duration;
 use syncline_core::outbox::Verdict;
 use syncline_store::outbox::{Kind, NewEntry};
 
 use crate::world::{Answer, World, request};
+
+/// Orders happen; rules and schedules are settings.
+const KINDS: &str = "[[entities]]\nname = \"order\"\n\
+     [[entities]]\nname = \"routing_rule\"\nsettings = true\n\
+     [[entities]]\nname = \"schedule\"\nsettings = true\n";
 
 async fn put(world: &World, path: &str, body: &str, tag: Option<&str>) -> Answer {
     let mut put = request("PUT", path, body);
@@ -19,7 +23,7 @@ async fn put(world: &World, path: &str, body: &str, tag: Option<&str>) -> Answer
 
 #[tokio::test]
 async fn ss_10_an_edited_setting_is_stored_and_on_its_way_in_one_step() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let answer = put(&world, "/api/entities/routing_rule/r-1", "{\"to\":\"desk\"}", None).await;
     assert_eq!((answer.status.as_u16(), &answer.value()["payload"]), (200, &json!({ "to": "desk" })));
     let pending = world.get("/api/outbox/entries?state=pending").await.value();
@@ -39,7 +43,7 @@ async fn ss_10_an_edited_setting_is_stored_and_on_its_way_in_one_step() {
 
 #[tokio::test]
 async fn ss_10_what_arrives_does_not_go_back_where_it_came_from() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let batch = json!({ "sender": "box", "entries": [{ "id": 1, "entityType": "routing_rule", "entityId": "r",
         "payload": { "to": "desk" }, "createdAt": "2026-02-07T10:00:00Z" }] });
     world.json("POST", "/api/ingest/sync", &batch.to_string()).await;
@@ -48,7 +52,7 @@ async fn ss_10_what_arrives_does_not_go_back_where_it_came_from() {
 
 #[tokio::test]
 async fn ss_10_an_editor_that_saw_an_older_setting_is_told_and_nothing_is_overwritten() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let first = put(&world, "/api/entities/schedule/s", "{\"v\":1}", None).await;
     let seen = first.header("etag").to_owned();
     assert_eq!(seen, format!("\"{}\"", first.value()["version"].as_str().unwrap()));
@@ -60,9 +64,9 @@ async fn ss_10_an_editor_that_saw_an_older_setting_is_told_and_nothing_is_overwr
 
 #[tokio::test]
 async fn ss_10_what_happened_is_not_edited_and_what_is_no_setting_is_refused() {
-    let world = World::new("").await;
-    put(&world, "/api/entities/call_log/c", "{}", None).await.refused(403, "read-only");
-    put(&world, "/api/entities/nonsense/c", "{}", None).await.refused(404, "not-found");
+    let world = World::new(KINDS).await;
+    put(&world, "/api/entities/order/o", "{}", None).await.refused(403, "read-only");
+    put(&world, "/api/entities/nonsense/o", "{}", None).await.refused(404, "not-found");
     put(&world, "/api/entities/schedule/s", "[1]", None).await.refused(400, "invalid-body");
     put(&world, "/api/entities/schedule/s", "{\"a\":", None).await.refused(400, "invalid-json");
     put(&world, "/api/entities/schedule/a%0Ab", "{}", None).await.refused(400, "invalid-id");
@@ -76,7 +80,7 @@ async fn ss_10_what_happened_is_not_edited_and_what_is_no_setting_is_refused() {
 
 #[tokio::test]
 async fn ss_23_what_was_given_up_is_listed_retried_and_discarded() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let outbox = world.context.store.outbox();
     let new =
         |id: &str| NewEntry { entity_type: "schedule".into(), entity_id: id.into(), payload: "{}".into() };
@@ -103,24 +107,4 @@ async fn ss_23_what_was_given_up_is_listed_retried_and_discarded() {
     act("retry", json!({ "all": true })).await.refused(400, "invalid-body");
     world.get("/api/outbox/entries?state=lost").await.refused(400, "invalid-state");
     world.get("/api/outbox/entries/99").await.refused(404, "not-found");
-}
-
-#[tokio::test]
-async fn ss_09_recordings_are_listed_the_last_first_with_what_came_along() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = World::new(&format!("[recordings]\ndir = {:?}\n", folder.path().display())).await;
-    for call in ["c-1", "c-2"] {
-        let body = crate::form::recording(call, "r", call.as_bytes(), "{\"seconds\":3}");
-        assert_eq!(world.send(crate::form::upload(body)).await.status, 200);
-    }
-    let list = world.get("/api/recordings?limit=1").await.value();
-    let first = &list["recordings"][0];
-    assert_eq!(
-        (&first["callLogId"], &first["length"], &first["meta"]),
-        (&json!("c-2"), &json!(3), &json!({ "seconds": 3 }))
-    );
-    let played = Request::get(first["path"].as_str().unwrap()).body(Body::empty()).unwrap();
-    assert_eq!(world.send(played).await.text(), "c-2");
-    let rest = world.get(&format!("/api/recordings?after={}", list["next"].as_str().unwrap())).await.value();
-    assert_eq!((&rest["recordings"][0]["callLogId"], &rest["next"]), (&json!("c-1"), &Value::Null));
 }

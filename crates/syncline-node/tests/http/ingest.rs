@@ -4,6 +4,10 @@ use serde_json::{Value, json};
 
 use crate::world::{Answer, World};
 
+/// Orders happen; rules are settings.
+const KINDS: &str =
+    "[[entities]]\nname = \"order\"\n[[entities]]\nname = \"routing_rule\"\nsettings = true\n";
+
 fn entry(entity_type: &str, id: &str, payload: Value, at: &str) -> Value {
     let mut entry = json!({ "entityType": entity_type, "entityId": id, "createdAt": at });
     entry["payload"] = payload;
@@ -28,16 +32,8 @@ async fn names(world: &World, entity_type: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn ss_05_a_batch_of_the_plain_contract_is_answered_with_ok_and_nothing_else() {
-    let world = World::new("").await;
-    let types = [
-        "call_log",
-        "recording",
-        "registered_number",
-        "routing_rule",
-        "ivr_flow",
-        "schedule",
-        "announcement",
-    ];
+    let world = World::new(KINDS).await;
+    let types = ["order", "routing_rule"];
     let entries: Vec<Value> = types
         .iter()
         .map(|name| entry(name, "e-1", json!({ "of": name }), "2026-02-07T19:20:30+09:00"))
@@ -56,19 +52,19 @@ async fn ss_05_a_batch_of_the_plain_contract_is_answered_with_ok_and_nothing_els
 
 #[tokio::test]
 async fn ss_09_payloads_are_kept_to_the_last_digit() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let raw = "{\"big\":12345678901234567890123,\"exact\":1.10,\"text\":\"\\u547c\",\"b\":1,\"a\":2}";
     let body = format!(
-        "{{\"entries\":[{{\"entityType\":\"call_log\",\"entityId\":\"x\",\"payload\":{raw},\"createdAt\":\"2026-02-07T10:00:00Z\"}}]}}"
+        "{{\"entries\":[{{\"entityType\":\"order\",\"entityId\":\"x\",\"payload\":{raw},\"createdAt\":\"2026-02-07T10:00:00Z\"}}]}}"
     );
     assert_eq!(world.json("POST", "/api/ingest/sync", &body).await.status, 200);
-    let kept = world.get("/api/entities/call_log/x").await;
+    let kept = world.get("/api/entities/order/x").await;
     assert!(kept.text().contains("12345678901234567890123") && kept.text().contains("1.10"), "{kept:?}");
 }
 
 #[tokio::test]
 async fn ss_10_an_older_change_never_replaces_a_newer_one_and_null_removes() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let send = async |name: &str, payload: Value, at: &str| {
         post(&world, json!({ "entries": [entry("routing_rule", name, payload, at)] })).await
     };
@@ -83,11 +79,11 @@ async fn ss_10_an_older_change_never_replaces_a_newer_one_and_null_removes() {
 
 #[tokio::test]
 async fn ss_24_a_sender_with_a_name_hears_of_each_entry_and_nothing_takes_effect_twice() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let batch = json!({ "sender": "box-1", "entries": [
-        numbered(1, "call_log", "c-1", json!({ "v": 1 })),
+        numbered(1, "order", "c-1", json!({ "v": 1 })),
         numbered(2, "nonsense", "c-2", json!({})),
-        numbered(3, "call_log", "c-1", json!({ "v": 2 })),
+        numbered(3, "order", "c-1", json!({ "v": 2 })),
     ] });
     let first = post(&world, batch.clone()).await;
     assert_eq!(first.status, 200, "{first:?}");
@@ -105,33 +101,33 @@ async fn ss_24_a_sender_with_a_name_hears_of_each_entry_and_nothing_takes_effect
         .collect();
     assert_eq!(words, ["duplicate", "refused", "duplicate"]);
     // The number of an entry that is known, with something else in it, is no repetition.
-    let forged = json!({ "sender": "box-1", "entries": [numbered(1, "call_log", "c-1", json!({ "v": 9 }))] });
+    let forged = json!({ "sender": "box-1", "entries": [numbered(1, "order", "c-1", json!({ "v": 9 }))] });
     assert_eq!(post(&world, forged).await.value()["results"][0]["result"], "refused");
-    assert_eq!(world.get("/api/entities/call_log/c-1").await.value()["payload"]["v"], 2);
+    assert_eq!(world.get("/api/entities/order/c-1").await.value()["payload"]["v"], 2);
 }
 
 #[tokio::test]
 async fn ss_27_what_is_wrong_with_a_batch_is_said_and_nothing_of_it_is_stored() {
-    let world = World::new("").await;
-    let good = entry("call_log", "good", json!({}), "2026-02-07T10:00:00Z");
+    let world = World::new(KINDS).await;
+    let good = entry("order", "good", json!({}), "2026-02-07T10:00:00Z");
     let with = |bad: Value| json!({ "entries": [good, bad] }).to_string();
     let long = "x".repeat(201);
     let large = json!({ "text": "x".repeat(1024 * 1024) });
     let many: Vec<Value> = (0..1_001).map(|_| good.clone()).collect();
     let at = "2026-02-07T10:00:00Z";
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let deep = with(entry("call_log", "b", json!("DEEP"), at)).replace("\"DEEP\"", &deep);
+    let deep = with(entry("order", "b", json!("DEEP"), at)).replace("\"DEEP\"", &deep);
     let mut without = good.clone();
     without.as_object_mut().unwrap().remove("payload");
     let cases = [
         (with(entry("nonsense", "b", json!({}), at)), 422, "unknown-type"),
-        (with(entry("recording_file", "b", json!({}), at)), 422, "unknown-type"),
-        (with(entry("call_log; DROP TABLE kv", "b", json!({}), at)), 422, "unknown-type"),
-        (with(entry("call_log", "", json!({}), at)), 400, "invalid-id"),
-        (with(entry("call_log", "a\nb", json!({}), at)), 400, "invalid-id"),
-        (with(entry("call_log", &long, json!({}), at)), 400, "invalid-id"),
-        (with(entry("call_log", "b", json!({}), "yesterday")), 400, "invalid-entry"),
-        (with(entry("call_log", "b", large, at)), 413, "too-large"),
+        (with(entry("invoice_file", "b", json!({}), at)), 422, "unknown-type"),
+        (with(entry("order; DROP TABLE kv", "b", json!({}), at)), 422, "unknown-type"),
+        (with(entry("order", "", json!({}), at)), 400, "invalid-id"),
+        (with(entry("order", "a\nb", json!({}), at)), 400, "invalid-id"),
+        (with(entry("order", &long, json!({}), at)), 400, "invalid-id"),
+        (with(entry("order", "b", json!({}), "yesterday")), 400, "invalid-entry"),
+        (with(entry("order", "b", large, at)), 413, "too-large"),
         (with(without), 400, "invalid-body"),
         (json!({ "entries": many }).to_string(), 413, "too-large"),
         (json!({ "entries": good }).to_string(), 400, "invalid-body"),
@@ -151,38 +147,39 @@ async fn ss_27_what_is_wrong_with_a_batch_is_said_and_nothing_of_it_is_stored() 
             "{number}: {answer:?}"
         );
         answer.refused(status, code);
-        assert!(names(&world, "call_log").await.is_empty(), "{number}");
+        assert!(names(&world, "order").await.is_empty(), "{number}");
     }
 }
 
 #[tokio::test]
 async fn ss_27_changes_need_the_token() {
-    let world = World::new("token = \"open-sesame\"").await;
+    let world = World::new(&format!("token = \"open-sesame\"\n{KINDS}")).await;
     post(&world, json!({ "entries": [] })).await.refused(401, "unauthorized");
-    world.get("/api/entities/call_log").await.refused(401, "unauthorized");
+    world.get("/api/entities/order").await.refused(401, "unauthorized");
     world.get("/api/outbox").await.refused(401, "unauthorized");
 }
 
 #[tokio::test]
 async fn ss_06_new_kinds_are_a_matter_of_configuration() {
-    let world = World::new("[[entities]]\nname = \"voicemail\"\nsettings = true\n").await;
+    let world = World::new(&format!("{KINDS}[[entities]]\nname = \"price_list\"\nsettings = true\n")).await;
     let kinds = world.get("/api/entities").await.value();
-    assert_eq!(kinds["types"].as_array().unwrap().len(), 8);
-    assert!(kinds["types"].as_array().unwrap().contains(&json!({ "name": "voicemail", "settings": true })));
+    let expected = [("order", false), ("routing_rule", true), ("price_list", true)]
+        .map(|(name, settings)| json!({ "name": name, "settings": settings }));
+    assert_eq!(kinds["types"], json!(expected));
     let answer =
-        post(&world, json!({ "entries": [entry("voicemail", "v", json!({}), "2026-02-07T10:00:00Z")] }))
+        post(&world, json!({ "entries": [entry("price_list", "p", json!({}), "2026-02-07T10:00:00Z")] }))
             .await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(names(&world, "voicemail").await, ["v"]);
+    assert_eq!(names(&world, "price_list").await, ["p"]);
 }
 
 #[tokio::test]
 async fn ss_09_who_listens_hears_what_changed_and_not_what_did_not() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let mut heard = world.context.events.listen();
     let batch = json!({ "sender": "box-1", "entries": [
-        numbered(1, "call_log", "c-1", json!({ "v": 1 })),
-        numbered(2, "call_log", "large", json!({ "text": "x".repeat(5_000) })),
+        numbered(1, "order", "c-1", json!({ "v": 1 })),
+        numbered(2, "order", "large", json!({ "text": "x".repeat(5_000) })),
     ] });
     post(&world, batch.clone()).await;
     post(&world, batch).await;
@@ -207,15 +204,15 @@ async fn ss_09_who_listens_hears_what_changed_and_not_what_did_not() {
 
 #[tokio::test]
 async fn ss_21_a_thousand_entries_travel_as_one_request() {
-    let world = World::new("").await;
+    let world = World::new(KINDS).await;
     let entries: Vec<Value> =
-        (0..1_000).map(|n| numbered(n + 1, "call_log", &format!("c-{n}"), json!({ "n": n }))).collect();
+        (0..1_000).map(|n| numbered(n + 1, "order", &format!("c-{n}"), json!({ "n": n }))).collect();
     let answer = post(&world, json!({ "sender": "box", "entries": entries })).await;
     assert_eq!(answer.value()["ok"], true);
     let mut seen = 0;
     let mut next = String::new();
     loop {
-        let page = world.get(&format!("/api/entities/call_log?limit=300{next}")).await.value();
+        let page = world.get(&format!("/api/entities/order?limit=300{next}")).await.value();
         let count = page["entities"].as_array().unwrap().len();
         if count == 0 {
             break;

@@ -165,7 +165,7 @@ async fn st_23_a_token_is_needed_where_there_is_one() {
     world.json("POST", LIST, "{}").await.refused(401, "unauthorized");
 }
 
-/// Asking for a space used to make it, so that any page in the world could use up all ten thousand of them with pictures,
+/// Asking for a space used to make it, so that any page in the world could use up all ten thousand of them with images,
 /// and nobody could remove one.
 #[tokio::test]
 async fn st_23_spaces_are_made_by_changes_listed_and_removed() {

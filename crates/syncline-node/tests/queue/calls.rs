@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use syncline_testing::{Reply, StubApi, until};
 
-use crate::api::{Api, Said};
-use crate::world::{World, until};
+use crate::world::World;
 
 const FAST: &str = "interval_ms = 20\nretry_delay_ms = 50";
 
-async fn world(api: &Api, lines: &str) -> (World, tempfile::TempDir) {
+async fn world(api: &StubApi, lines: &str) -> (World, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let file = format!("apps = []\n{}", api.queue("words", lines));
-    (World::start(folder.path(), None, &file, &[]).await, folder)
+    let file = api.queue("words", lines);
+    (World::start(folder.path(), None, &file).await, folder)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_23_a_declared_api_is_called_once_for_each_key_and_its_answers_are_the_results() {
-    let api = Api::start(|path, _| match path {
-        "/text" => Said::new(200, "plain").with("content-type", "text/plain"),
-        "/list" => Said::new(200, "[1]"),
-        _ => Said::new(200, &json!({ "path": path }).to_string()),
+    let api = StubApi::start(|path, _| match path {
+        "/text" => Reply::new(200, "plain").with("content-type", "text/plain"),
+        "/list" => Reply::new(200, "[1]"),
+        _ => Reply::new(200, &json!({ "path": path }).to_string()),
     })
     .await;
     let lines = format!(
@@ -56,7 +56,7 @@ async fn qu_23_a_declared_api_is_called_once_for_each_key_and_its_answers_are_th
 /// Results beyond a number that stood nowhere were dropped without a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_23_as_many_results_are_kept_as_the_queue_says_and_the_rest_is_counted() {
-    let api = Api::start(|_, _| Said::new(200, "{}")).await;
+    let api = StubApi::start(|_, _| Reply::new(200, "{}")).await;
     let (world, _folder) = world(&api, "interval_ms = 1\nresults_max = 3").await;
     let keys = ["a", "b", "c", "d", "e"];
     world.enqueue("words", "new", &keys).await;
@@ -80,14 +80,14 @@ async fn qu_23_as_many_results_are_kept_as_the_queue_says_and_the_rest_is_counte
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_04_a_429_comes_back_and_other_failures_end_with_a_reason() {
-    let api = Api::start(|path, before| match path {
-        "/busy" if before < 2 => Said::new(429, "{}"),
-        "/shaky" if before < 1 => Said::new(500, "{}"),
-        "/broken" => Said::new(500, "out of\norder"),
-        "/wrong" => Said::new(404, "no such word"),
-        "/elsewhere" => Said::new(302, "").with("location", "http://127.0.0.1:1/"),
-        "/endless" => Said::new(200, &"x".repeat(100_000)),
-        _ => Said::new(200, "{}"),
+    let api = StubApi::start(|path, before| match path {
+        "/busy" if before < 2 => Reply::new(429, "{}"),
+        "/shaky" if before < 1 => Reply::new(500, "{}"),
+        "/broken" => Reply::new(500, "out of\norder"),
+        "/wrong" => Reply::new(404, "no such word"),
+        "/elsewhere" => Reply::new(302, "").with("location", "http://127.0.0.1:1/"),
+        "/endless" => Reply::new(200, &"x".repeat(100_000)),
+        _ => Reply::new(200, "{}"),
     })
     .await;
     let (world, _folder) = world(&api, FAST).await;
@@ -126,9 +126,9 @@ async fn qu_04_a_429_comes_back_and_other_failures_end_with_a_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_26_a_429_that_names_a_time_holds_the_whole_queue_until_then() {
-    let api = Api::start(|path, before| match (path, before) {
-        ("/first", 0) => Said::new(429, "{}").with("retry-after", "2"),
-        _ => Said::new(200, "{}"),
+    let api = StubApi::start(|path, before| match (path, before) {
+        ("/first", 0) => Reply::new(429, "{}").with("retry-after", "2"),
+        _ => Reply::new(200, "{}"),
     })
     .await;
     let (world, _folder) = world(&api, FAST).await;
@@ -154,7 +154,7 @@ async fn qu_26_a_429_that_names_a_time_holds_the_whole_queue_until_then() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_22_attempts_end_on_the_dead_list_which_can_be_revived() {
-    let api = Api::start(|_, before| Said::new(if before < 4 { 429 } else { 200 }, "{}")).await;
+    let api = StubApi::start(|_, before| Reply::new(if before < 4 { 429 } else { 200 }, "{}")).await;
     let (world, _folder) = world(&api, &format!("{FAST}\nmax_attempts = 2\nbreaker_failures = 100")).await;
     world.enqueue("words", "new", &["a"]).await;
     let dead = world.ended("words", "a").await;
@@ -172,7 +172,7 @@ async fn qu_22_attempts_end_on_the_dead_list_which_can_be_revived() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_22_an_api_that_keeps_failing_is_left_alone_and_probed() {
-    let api = Api::start(|_, before| Said::new(if before < 3 { 503 } else { 200 }, "{}")).await;
+    let api = StubApi::start(|_, before| Reply::new(if before < 3 { 503 } else { 200 }, "{}")).await;
     let lines = format!("{FAST}\nbreaker_failures = 3\nbreaker_pause_sec = 1\nfailure_attempts = 10");
     let (world, _folder) = world(&api, &lines).await;
     world.enqueue("words", "new", &["a"]).await;
@@ -193,9 +193,9 @@ async fn qu_22_an_api_that_keeps_failing_is_left_alone_and_probed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bk_04_a_call_without_an_answer_ends_in_time_and_stops_nothing() {
-    let api = Api::start(|path, _| match path {
-        "/slow" => Said::new(200, "{}").after(Duration::from_secs(3_600)),
-        _ => Said::new(200, "{}"),
+    let api = StubApi::start(|path, _| match path {
+        "/slow" => Reply::new(200, "{}").after(Duration::from_secs(3_600)),
+        _ => Reply::new(200, "{}"),
     })
     .await;
     let (world, _folder) = world(&api, &format!("{FAST}\ntimeout_sec = 1\nfailure_attempts = 1")).await;
@@ -209,7 +209,8 @@ async fn bk_04_a_call_without_an_answer_ends_in_time_and_stops_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_25_again_while_a_key_runs_is_one_more_run() {
     let api =
-        Api::start(|_, before| Said::new(200, &before.to_string()).after(Duration::from_millis(300))).await;
+        StubApi::start(|_, before| Reply::new(200, &before.to_string()).after(Duration::from_millis(300)))
+            .await;
     let (world, _folder) = world(&api, FAST).await;
     world.enqueue("words", "new", &["a"]).await;
     until("the call", async || (!api.calls().is_empty()).then_some(())).await;
@@ -227,7 +228,7 @@ async fn qu_25_again_while_a_key_runs_is_one_more_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_23_results_and_progress_are_told_as_events() {
-    let api = Api::start(|_, _| Said::new(200, "{}")).await;
+    let api = StubApi::start(|_, _| Reply::new(200, "{}")).await;
     let (world, _folder) = world(&api, FAST).await;
     let mut events = world.node.context().events.listen();
     world.enqueue("words", "new", &["a", "b"]).await;
@@ -256,13 +257,13 @@ async fn qu_23_results_and_progress_are_told_as_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_26_a_long_error_page_is_an_error_and_not_a_long_result() {
     let page = "<p>busy</p>".repeat(20_000);
-    let api = Api::start(move |path, before| match (path, before) {
-        ("/throttled", 0) => Said::new(429, &page).with("retry-after", "1"),
-        ("/away", 0) => Said::new(503, &page).with("retry-after", "1"),
-        ("/broken", 0) => Said::new(500, &page),
-        ("/refused", _) => Said::new(404, &page),
-        ("/long", _) => Said::new(200, &page),
-        _ => Said::new(200, "1"),
+    let api = StubApi::start(move |path, before| match (path, before) {
+        ("/throttled", 0) => Reply::new(429, &page).with("retry-after", "1"),
+        ("/away", 0) => Reply::new(503, &page).with("retry-after", "1"),
+        ("/broken", 0) => Reply::new(500, &page),
+        ("/refused", _) => Reply::new(404, &page),
+        ("/long", _) => Reply::new(200, &page),
+        _ => Reply::new(200, "1"),
     })
     .await;
     let (world, _folder) = world(&api, &format!("{FAST}\nresult_max_bytes = 1000")).await;
@@ -290,7 +291,7 @@ async fn qu_26_a_long_error_page_is_an_error_and_not_a_long_result() {
 /// Results are listed in pages of four megabytes at most, and a page that was shorter than asked for passed for the last.
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_23_long_results_are_listed_to_their_end() {
-    let api = Api::start(|_, _| Said::new(200, &format!("\"{}\"", "x".repeat(60_000)))).await;
+    let api = StubApi::start(|_, _| Reply::new(200, &format!("\"{}\"", "x".repeat(60_000)))).await;
     let (world, _folder) = world(&api, "interval_ms = 0\nconcurrency = 16").await;
     let keys: Vec<String> = (0..150).map(|n| format!("k{n}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -313,9 +314,9 @@ async fn qu_23_long_results_are_listed_to_their_end() {
 /// A key that failed three times had no way back: only dead ones were retried.
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_34_failed_keys_are_counted_and_can_be_retried() {
-    let api = Api::start(|path, before| match (path, before) {
-        ("/bad", 0..3) => Said::new(500, "{}"),
-        _ => Said::new(200, "1"),
+    let api = StubApi::start(|path, before| match (path, before) {
+        ("/bad", 0..3) => Reply::new(500, "{}"),
+        _ => Reply::new(200, "1"),
     })
     .await;
     let (world, _folder) = world(&api, FAST).await;
@@ -334,10 +335,10 @@ async fn qu_34_an_outage_fails_no_key() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = format!(
-        "apps = []\n[[queues]]\nname = \"words\"\nurl = \"http://{closed}/{{key}}\"\n\
+        "[[queues]]\nname = \"words\"\nurl = \"http://{closed}/{{key}}\"\n\
          interval_ms = 0\nretry_delay_ms = 1\nbreaker_pause_sec = 1\nmax_attempts = 3\n"
     );
-    let world = World::start(folder.path(), None, &file, &[]).await;
+    let world = World::start(folder.path(), None, &file).await;
     world.enqueue("words", "new", &["alone"]).await;
     // Its attempts and the breaker's first probes are behind it.
     until("the breaker to open", async || (world.queue("words").await["breaker"] == "open").then_some(()))

@@ -1,97 +1,28 @@
-//! Nodes that really run, and ways to wait for what they do.
+//! The node under test: all systems of the platform, running.
 
-#[path = "../common/parts.rs"]
-mod parts;
-
-use std::future::Future;
+use std::ops::Deref;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use syncline_node::config::Flags;
-use syncline_node::{Config, Node, Running};
-
-/// How long anything may take before a test gives up. No test passes because of it.
-const PATIENCE: Duration = Duration::from_secs(90);
+use syncline_testing::{NodeBuilder, RunningNode};
 
 /// A running node.
 pub(crate) struct World {
-    pub(crate) node: Running,
-    client: reqwest::Client,
+    pub(crate) node: RunningNode,
 }
 
 impl World {
     /// A node told `lines`, with its data in `folder`; on `database` if there is one.
-    pub(crate) async fn start(
-        folder: &Path,
-        database: Option<&str>,
-        lines: &str,
-        environment: &[(&'static str, String)],
-    ) -> World {
-        let path = folder.join("syncline.toml");
-        let database = database.map_or(String::new(), |url| format!("database_url = {url:?}\n"));
-        let head =
-            format!("listen = \"127.0.0.1:0\"\ndata = {:?}\njobs = []\n{database}", folder.join("data"));
-        std::fs::write(&path, head + lines).unwrap();
-        let flags = Flags { config: Some(path), apps: parts::apps(lines), ..Flags::default() };
-        let environment = environment.to_vec();
-        let variable = move |name: &str| {
-            environment.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
-        };
-        let node = Node::start(Config::load(&flags, &variable, parts::all()).unwrap()).await.unwrap();
-        World { node, client: reqwest::Client::new() }
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Value {
-        self.client.get(self.url(path)).send().await.unwrap().json().await.unwrap()
-    }
-
-    pub(crate) async fn text(&self, path: &str) -> String {
-        self.client.get(self.url(path)).send().await.unwrap().text().await.unwrap()
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
-        let answer = self.client.post(self.url(path)).json(body).send().await.unwrap();
-        assert!(answer.status().is_success(), "{path}: {answer:?}");
-        answer.json().await.unwrap()
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Value {
-        self.client.delete(self.url(path)).send().await.unwrap().json().await.unwrap()
-    }
-
-    /// Puts keys into a queue.
-    pub(crate) async fn enqueue(&self, queue: &str, kind: &str, keys: &[&str]) -> Value {
-        self.post(&format!("/api/queues/{queue}"), &json!({ "kind": kind, "keys": keys })).await
-    }
-
-    /// What is known of a key once it has ended.
-    pub(crate) async fn ended(&self, queue: &str, key: &str) -> Value {
-        until("a key to end", async || {
-            let known = self.get(&format!("/api/queues/{queue}/results/{key}?wait_ms=20000")).await;
-            ["done", "failed", "dead"].contains(&known["state"].as_str()?).then_some(known)
-        })
-        .await
-    }
-
-    /// How a queue is.
-    pub(crate) async fn queue(&self, name: &str) -> Value {
-        self.get(&format!("/api/queues/{name}")).await
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.node.address())
+    pub(crate) async fn start(folder: &Path, database: Option<&str>, lines: &str) -> World {
+        let builder = NodeBuilder::new(syncline_node::systems()).folder(folder).file(lines);
+        let builder = if let Some(url) = database { builder.database(url) } else { builder };
+        World { node: builder.start().await }
     }
 }
 
-/// Asks again and again until there is an answer.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+impl Deref for World {
+    type Target = RunningNode;
+
+    fn deref(&self) -> &RunningNode {
+        &self.node
     }
 }

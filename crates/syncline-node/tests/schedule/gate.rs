@@ -1,29 +1,32 @@
 //! Nobody watches: nothing runs. Somebody comes: the next firing runs.
 
 use serde_json::json;
+use syncline_testing::until;
 
-use crate::world::{World, is, until};
+use crate::world::{World, is};
 
-const PICTURE: &str = r#"
+const REPORT: &str = r#"
 [[jobs]]
-name = "picture"
+name = "report"
 cron = "* * * * * *"
-run = "picture"
+run = { command = ["true"] }
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vw_06_and_vw_10_skipped_while_nobody_watches_and_run_when_somebody_does() {
-    let world = World::new(PICTURE).await;
-    let skipped = world.run("picture", |run| is(run, "skip: no viewer", "skipped")).await;
+    let world = World::new(REPORT).await;
+    let skipped = world.wait_for_run("report", |run| is(run, "skip: no viewer", "skipped")).await;
     assert_eq!(skipped["decision"], "skip");
     assert_eq!(skipped["cost_usd"], 0.002);
     world.beat("somebody").await;
-    let done = world.run("picture", |run| is(run, "run: watched", "done")).await;
+    let done = world.wait_for_run("report", |run| is(run, "run: watched", "done")).await;
     assert_eq!(done["attempts"], 1);
     world.bye("somebody").await;
     let id = done["id"].as_i64().unwrap();
     world
-        .run("picture", |run| is(run, "skip: no viewer", "skipped") && run["id"].as_i64().unwrap() > id)
+        .wait_for_run("report", |run| {
+            is(run, "skip: no viewer", "skipped") && run["id"].as_i64().unwrap() > id
+        })
         .await;
     let jobs = world.get("/api/jobs").await;
     let totals = &jobs["jobs"][0]["totals"];
@@ -31,28 +34,6 @@ async fn vw_06_and_vw_10_skipped_while_nobody_watches_and_run_when_somebody_does
     let skips = totals["skips"]["skip: no viewer"].as_u64().unwrap();
     let saved = totals["saved_usd"].as_f64().unwrap();
     assert!((saved - skips as f64 * 0.002).abs() < 1e-9, "vw_09: {skips} skips saved {saved}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn vw_08_the_last_snapshot_and_the_gallery_show_what_was_painted() {
-    let world = World::new(PICTURE).await;
-    world.beat("somebody").await;
-    let done = world.run("picture", |run| is(run, "run: watched", "done")).await;
-    let object_key = done["detail"].as_str().unwrap();
-    let last = world.get("/api/kv/last_snapshot").await;
-    let snapshot: serde_json::Value = serde_json::from_str(last["value"].as_str().unwrap()).unwrap();
-    assert!(snapshot["objectKey"].as_str().unwrap().ends_with(".svg"), "{snapshot}");
-    assert!(snapshot["ts"].as_str().unwrap().ends_with('Z'), "{snapshot}");
-    let ttl_ms = last["ttl_ms"].as_u64().unwrap();
-    assert!((1..=3_600_000).contains(&ttl_ms), "{last}");
-    let gallery = world.get("/api/gallery").await;
-    let pictures = gallery["pictures"].as_array().unwrap();
-    let hung = pictures.iter().find(|picture| picture["objectKey"] == object_key).unwrap();
-    assert_eq!(hung["viewers"], 1);
-    let svg = reqwest::get(world.url(hung["url"].as_str().unwrap())).await.unwrap();
-    assert_eq!(svg.headers()["content-type"], "image/svg+xml");
-    assert!(svg.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
-    assert!(svg.text().await.unwrap().starts_with("<svg "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,8 +45,8 @@ async fn vw_08_an_unchanged_input_is_skipped_as_such_and_a_changed_one_runs() {
         "[[jobs]]\nname = \"render\"\ncron = \"* * * * * *\"\ngate = \"always\"\ninput = {input:?}\nrun = {{ command = [\"true\"] }}\n"
     );
     let world = World::new(&jobs).await;
-    world.run("render", |run| is(run, "run: always", "done")).await;
-    world.run("render", |run| is(run, "skip: unchanged input", "skipped")).await;
+    world.wait_for_run("render", |run| is(run, "run: always", "done")).await;
+    world.wait_for_run("render", |run| is(run, "skip: unchanged input", "skipped")).await;
     std::fs::write(&input, "two").unwrap();
     until("a second run", async || {
         let runs = world.history("render").await;
@@ -86,10 +67,10 @@ async fn vw_24_a_job_can_ask_for_pages_in_sight() {
     let jobs = "[[jobs]]\nname = \"seen\"\ncron = \"* * * * * *\"\ngate = \"visible-viewers\"\nrun = { command = [\"true\"] }\n";
     let world = World::new(jobs).await;
     let hidden = json!({ "sessionId": "hidden", "visible": false });
-    assert_eq!(world.post("/api/viewer", &hidden).await.0, 200);
+    world.post("/api/viewer", &hidden).await;
     let before = world.history("seen").await.first().map_or(0, |run| run["id"].as_i64().unwrap());
-    let skipped = world.run("seen", |run| run["id"].as_i64().unwrap() > before + 1).await;
+    let skipped = world.wait_for_run("seen", |run| run["id"].as_i64().unwrap() > before + 1).await;
     assert_eq!(skipped["reason"], "skip: no viewer");
     world.beat("hidden").await;
-    world.run("seen", |run| is(run, "run: watched", "done")).await;
+    world.wait_for_run("seen", |run| is(run, "run: watched", "done")).await;
 }

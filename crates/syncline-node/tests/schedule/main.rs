@@ -5,6 +5,5 @@ mod arrival;
 mod gate;
 mod nodes;
 mod outage;
-mod sink;
 mod work;
 mod world;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::sink::Sink;
-use crate::world::{World, until};
+use syncline_testing::until;
+
+use crate::world::{World, bucket, content_api};
 
 mod postgres {
     use super::*;
@@ -11,21 +12,21 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread")]
     async fn vw_07_three_nodes_and_one_database_make_one_run_for_each_bucket() {
         let database = syncline_sim::postgres::database();
-        let sink = Sink::new().await;
+        let api = content_api().await;
         let jobs = format!(
             "[[jobs]]\nname = \"shared\"\ncron = \"* * * * * *\"\nrun = {{ http = {{ url = \"{}\" }} }}\n",
-            sink.url()
+            api.url("/job")
         );
-        let url = Some(database.url.as_str());
+        let url = database.url.as_str();
         let (a, b, c) = tokio::join!(World::on(url, &jobs), World::on(url, &jobs), World::on(url, &jobs));
         // Heard by one node, acted upon by whichever is first.
         b.beat("somebody").await;
-        until("five runs", async || (sink.calls().len() >= 5).then_some(())).await;
+        until("five runs", async || (api.calls().len() >= 5).then_some(())).await;
         for world in [a, b, c] {
             world.node.stop().await;
         }
-        let calls = sink.calls();
-        let buckets: BTreeSet<_> = calls.iter().map(|call| call.bucket.clone()).collect();
+        let calls = api.calls();
+        let buckets: BTreeSet<_> = calls.iter().map(bucket).collect();
         assert_eq!(buckets.len(), calls.len(), "a bucket was run twice: {calls:?}");
     }
 }

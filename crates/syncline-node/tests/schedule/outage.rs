@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use syncline_sim::postgres::Cluster;
+use syncline_testing::until;
 
-use crate::sink::Sink;
-use crate::world::{World, is, until};
+use crate::world::{World, bucket, content_api, is};
 
 mod postgres {
     use super::*;
@@ -13,23 +13,25 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread")]
     async fn vw_06_a_store_that_is_gone_lets_the_job_run_once_for_each_bucket() {
         let mut cluster = Cluster::start().unwrap();
-        let sink = Sink::new().await;
+        let api = content_api().await;
         let jobs = format!(
             "[[jobs]]\nname = \"open\"\ncron = \"* * * * * *\"\nrun = {{ http = {{ url = \"{}\" }} }}\n",
-            sink.url()
+            api.url("/job")
         );
-        let world = World::on(Some(&cluster.url("postgres")), &jobs).await;
-        world.run("open", |run| is(run, "skip: no viewer", "skipped")).await;
-        assert_eq!(sink.calls().len(), 0);
+        let world = World::on(&cluster.url("postgres"), &jobs).await;
+        world.wait_for_run("open", |run| is(run, "skip: no viewer", "skipped")).await;
+        assert_eq!(api.calls().len(), 0);
         cluster.stop_immediate().unwrap();
-        until("two runs without a store", async || (sink.calls().len() >= 2).then_some(())).await;
+        until("two runs without a store", async || (api.calls().len() >= 2).then_some(())).await;
         cluster.restart().unwrap();
-        let before = sink.calls().len();
+        let before = api.calls().len();
         world
-            .run("open", |run| is(run, "skip: no viewer", "skipped") && run["id"].as_i64().unwrap() > 1)
+            .wait_for_run("open", |run| {
+                is(run, "skip: no viewer", "skipped") && run["id"].as_i64().unwrap() > 1
+            })
             .await;
-        let calls = sink.calls();
-        let buckets: BTreeSet<_> = calls.iter().map(|call| call.bucket.clone()).collect();
+        let calls = api.calls();
+        let buckets: BTreeSet<_> = calls.iter().map(bucket).collect();
         assert_eq!(buckets.len(), calls.len(), "a bucket was run twice: {calls:?}");
         println!("{before} runs without a store, {} in all", calls.len());
     }

@@ -1,10 +1,11 @@
 //! What a job does: calls and programs, their failures, time-outs and retries.
 
-use axum::http::StatusCode;
-use serde_json::json;
+use std::time::Duration;
 
-use crate::sink::Sink;
-use crate::world::{World, is, until};
+use serde_json::json;
+use syncline_testing::{Reply, StubApi, until};
+
+use crate::world::{World, is};
 
 /// A job that only runs by hand within a test.
 fn by_hand(name: &str, more: &str) -> String {
@@ -12,51 +13,48 @@ fn by_hand(name: &str, more: &str) -> String {
 }
 
 async fn ask(world: &World, name: &str) {
-    let (status, run) = world.post(&format!("/api/jobs/{name}/run"), &json!({})).await;
-    assert_eq!((status, run["reason"].as_str()), (202, Some("run: by hand")), "{run}");
+    let asked = world.send("POST", &format!("/api/jobs/{name}/run"), Some(&json!({}))).await;
+    assert_eq!((asked.status.as_u16(), &asked.value()["reason"]), (202, &json!("run: by hand")), "{asked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vw_20_a_call_that_fails_is_tried_again_with_the_same_key() {
-    let sink =
-        Sink::answering(|before| if before == 0 { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK })
-            .await;
-    let call = format!("retries = 2\nrun = {{ http = {{ url = \"{}\" }} }}", sink.url());
+    let api = StubApi::start(|_, before| Reply::new(if before == 0 { 503 } else { 200 }, "rendered")).await;
+    let call = format!("retries = 2\nrun = {{ http = {{ url = \"{}\" }} }}", api.url("/job"));
     let world = World::new(&by_hand("call", &call)).await;
     ask(&world, "call").await;
-    let run = world.run("call", |run| is(run, "run: by hand", "done")).await;
-    assert_eq!((&run["attempts"], &run["detail"]), (&json!(2), &json!("200 painted")));
+    let run = world.wait_for_run("call", |run| is(run, "run: by hand", "done")).await;
+    assert_eq!((&run["attempts"], &run["detail"]), (&json!(2), &json!("200 rendered")));
     assert!(run["bucket"].is_null(), "a run by hand takes no bucket: {run}");
-    let calls = sink.calls();
+    let calls = api.calls();
     assert_eq!(calls.len(), 2);
-    assert_eq!(calls[0].key, calls[1].key);
+    let key = |at: usize| calls[at].header("idempotency-key");
+    assert!(!key(0).is_empty());
+    assert_eq!(key(0), key(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vw_20_a_refused_call_is_not_repeated_and_a_redirect_is_a_failure() {
-    for status in [StatusCode::BAD_REQUEST, StatusCode::FOUND] {
-        let sink = Sink::answering(move |_| status).await;
-        let call = format!("retries = 3\nrun = {{ http = {{ url = \"{}\" }} }}", sink.url());
+    for status in [400, 302] {
+        let api = StubApi::start(move |_, _| Reply::new(status, "rendered")).await;
+        let call = format!("retries = 3\nrun = {{ http = {{ url = \"{}\" }} }}", api.url("/job"));
         let world = World::new(&by_hand("call", &call)).await;
         ask(&world, "call").await;
-        let run = world.run("call", |run| run["state"] == "failed").await;
-        assert!(
-            run["detail"].as_str().unwrap().starts_with(&format!("answered {}", status.as_u16())),
-            "{run}"
-        );
-        assert_eq!((run["attempts"].as_u64(), sink.calls().len()), (Some(1), 1));
+        let run = world.wait_for_run("call", |run| run["state"] == "failed").await;
+        assert!(run["detail"].as_str().unwrap().starts_with(&format!("answered {status}")), "{run}");
+        assert_eq!((run["attempts"].as_u64(), api.calls().len()), (Some(1), 1));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vw_20_a_call_without_an_answer_ends_with_its_time_out() {
-    let sink = Sink::answering(|_| StatusCode::REQUEST_TIMEOUT).await;
-    let call = format!("timeout_sec = 1\nrun = {{ http = {{ url = \"{}\" }} }}", sink.url());
+    let api = StubApi::start(|_, _| Reply::new(200, "rendered").after(Duration::from_secs(3_600))).await;
+    let call = format!("timeout_sec = 1\nrun = {{ http = {{ url = \"{}\" }} }}", api.url("/job"));
     let world = World::new(&by_hand("slow", &call)).await;
     ask(&world, "slow").await;
-    let (_, second) = world.post("/api/jobs/slow/run", &json!({})).await;
-    assert_eq!(second["reason"], "skip: still running");
-    let run = world.run("slow", |run| run["state"] == "failed").await;
+    let second = world.send("POST", "/api/jobs/slow/run", Some(&json!({}))).await;
+    assert_eq!(second.value()["reason"], "skip: still running");
+    let run = world.wait_for_run("slow", |run| run["state"] == "failed").await;
     assert_eq!(run["detail"], "not done within 1 s");
 }
 
@@ -67,7 +65,7 @@ async fn vw_20_a_program_gets_the_occasion_and_not_the_secrets() {
         World::new(&by_hand("say", &format!("run = {{ command = [\"sh\", \"-c\", {script:?}] }}"))).await;
     world.beat("somebody").await;
     ask(&world, "say").await;
-    let run = world.run("say", |run| run["state"] == "done").await;
+    let run = world.wait_for_run("say", |run| run["state"] == "done").await;
     assert_eq!(run["detail"], "say 1 token= url=");
 }
 
@@ -77,7 +75,7 @@ async fn vw_20_a_program_that_fails_says_last_what_went_wrong() {
     let world =
         World::new(&by_hand("fail", &format!("run = {{ command = [\"sh\", \"-c\", \"{script}\"] }}"))).await;
     ask(&world, "fail").await;
-    let run = world.run("fail", |run| run["state"] == "failed").await;
+    let run = world.wait_for_run("fail", |run| run["state"] == "failed").await;
     let detail = run["detail"].as_str().unwrap();
     assert!(detail.starts_with("ended with exit status: 7"), "{detail}");
     assert!(detail.ends_with("the disk is full") && detail.len() < 1_000, "{detail}");
@@ -91,7 +89,7 @@ async fn vw_20_a_program_over_its_time_leaves_nothing_running() {
     let job = format!("timeout_sec = 1\nrun = {{ command = [\"sh\", \"-c\", {script:?}] }}");
     let world = World::new(&by_hand("hang", &job)).await;
     ask(&world, "hang").await;
-    world.run("hang", |run| run["detail"] == "not done within 1 s").await;
+    world.wait_for_run("hang", |run| run["detail"] == "not done within 1 s").await;
     let pid = std::fs::read_to_string(pid).unwrap();
     until("the grandchild to be gone", async || {
         let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
@@ -104,10 +102,9 @@ async fn vw_20_a_program_over_its_time_leaves_nothing_running() {
 async fn vw_20_what_is_not_there_is_said_so() {
     let world = World::new(&by_hand("ghost", "run = { command = [\"no-such-program\"] }")).await;
     ask(&world, "ghost").await;
-    let run = world.run("ghost", |run| run["state"] == "failed").await;
+    let run = world.wait_for_run("ghost", |run| run["state"] == "failed").await;
     assert!(run["detail"].as_str().unwrap().starts_with("cannot start no-such-program"), "{run}");
-    let (status, answer) = world.post("/api/jobs/nobody/run", &json!({})).await;
-    assert_eq!((status, &answer["code"]), (404, &json!("not-found")));
+    world.send("POST", "/api/jobs/nobody/run", Some(&json!({}))).await.refused(404, "not-found");
     assert_eq!(world.get("/api/jobs/nobody/history").await["code"], "not-found");
     assert_eq!(world.get("/api/jobs/ghost/history?limit=0").await["code"], "invalid-limit");
 }

@@ -1,91 +1,44 @@
-//! Nodes that really run, and ways to wait for what they do.
+//! The node under test: all systems of the platform, running.
 
-#[path = "../common/parts.rs"]
-mod parts;
-
-use std::future::Future;
-use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::ops::Deref;
 
 use serde_json::Value;
-use syncline_node::config::Flags;
-use syncline_node::{Config, Node, Running};
+use syncline_testing::{NodeBuilder, ReceivedCall, Reply, RunningNode, StubApi};
 
-/// How long anything may take before a test gives up. No test passes because of it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A node with its folder.
+/// A running node with a folder of its own.
 pub(crate) struct World {
-    pub(crate) node: Running,
-    client: reqwest::Client,
-    _folder: tempfile::TempDir,
+    pub(crate) node: RunningNode,
 }
 
 impl World {
     /// A node with these `[[jobs]]` on a SQLite file of its own.
     pub(crate) async fn new(jobs: &str) -> World {
-        World::on(None, jobs).await
+        World { node: NodeBuilder::new(syncline_node::systems()).file(jobs).start().await }
     }
 
     /// A node on a database that others may use too.
-    pub(crate) async fn on(database_url: Option<&str>, jobs: &str) -> World {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("syncline.toml");
-        let mut file = std::fs::File::create(&path).unwrap();
-        writeln!(file, "listen = \"127.0.0.1:0\"\ndata = {:?}", folder.path().join("data")).unwrap();
-        if let Some(url) = database_url {
-            writeln!(file, "database_url = {url:?}").unwrap();
-        }
-        file.write_all(jobs.as_bytes()).unwrap();
-        let flags = Flags { config: Some(path), apps: parts::apps(""), ..Flags::default() };
-        let node = Node::start(Config::load(&flags, &|_| None, parts::all()).unwrap()).await.unwrap();
-        World { node, client: reqwest::Client::new(), _folder: folder }
-    }
-
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.node.address())
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Value {
-        self.client.get(self.url(path)).send().await.unwrap().json().await.unwrap()
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let answer = self.client.post(self.url(path)).json(body).send().await.unwrap();
-        (answer.status().as_u16(), answer.json().await.unwrap())
-    }
-
-    pub(crate) async fn beat(&self, session: &str) {
-        let (status, answer) = self.post("/api/viewer", &serde_json::json!({ "sessionId": session })).await;
-        assert_eq!((status, &answer["success"]), (200, &Value::Bool(true)), "{answer}");
-    }
-
-    pub(crate) async fn bye(&self, session: &str) {
-        self.post("/api/viewer", &serde_json::json!({ "sessionId": session, "bye": true })).await;
-    }
-
-    /// The job's history, newest first.
-    pub(crate) async fn history(&self, job: &str) -> Vec<Value> {
-        let page = self.get(&format!("/api/jobs/{job}/history?limit=1000")).await;
-        page["runs"].as_array().unwrap().clone()
-    }
-
-    /// Waits for a line of history that fits.
-    pub(crate) async fn run(&self, job: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until("a line of history", async || self.history(job).await.into_iter().find(&fits)).await
+    pub(crate) async fn on(database_url: &str, jobs: &str) -> World {
+        let builder = NodeBuilder::new(syncline_node::systems()).file(jobs);
+        World { node: builder.database(database_url).start().await }
     }
 }
 
-/// Asks again and again until there is an answer.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(25)).await;
+impl Deref for World {
+    type Target = RunningNode;
+
+    fn deref(&self) -> &RunningNode {
+        &self.node
     }
+}
+
+/// An address that jobs call, which is content with every call.
+pub(crate) async fn content_api() -> StubApi {
+    StubApi::start(|_, _| Reply::new(200, "rendered")).await
+}
+
+/// The firing that a call was made for.
+pub(crate) fn bucket(call: &ReceivedCall) -> String {
+    call.header("x-syncline-bucket").to_owned()
 }
 
 /// Whether a line of history gives this reason and stands there.

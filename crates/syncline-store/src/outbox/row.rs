@@ -279,10 +279,7 @@ mod tests {
         let some = |texts: [&str; 4]| settings(texts.map(|text| Some(text.to_owned())));
         let read = some(["60", "\"250\"", "true", "OFF"]);
         assert_eq!(read.interval, Some(Duration::from_secs(60)));
-        assert_eq!(
-            (read.batch_size, read.enabled, read.files_enabled),
-            (Some(250), Some(true), Some(false))
-        );
+        assert_eq!((read.batch_size, read.enabled, read.files_enabled), (Some(250), Some(true), Some(false)));
         assert_eq!(some(["0", "-5", "maybe", ""]), Settings::default());
         assert_eq!(settings([None, None, None, None]), Settings::default());
         assert_eq!(settings(settings_texts(&read)), read);

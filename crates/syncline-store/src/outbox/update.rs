@@ -67,7 +67,7 @@ mod tests {
             id_column: id_column.to_owned(),
             set: vec![(column.to_owned(), "uploaded".into())],
         };
-        assert!(update("recordings", "id", "upload_status").check().is_ok());
+        assert!(update("invoices", "id", "upload_status").check().is_ok());
         assert_eq!(update("media.files", "id", "state").quoted_table(), "\"media\".\"files\"");
         let long = "a".repeat(NAME_MAX_BYTES + 1);
         for bad in ["", "a b", "a\"b", "a;b", "1a", "a.b.c", "a.", &long] {

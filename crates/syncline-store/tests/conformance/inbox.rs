@@ -10,7 +10,7 @@ use super::fixture::{Fixture, until};
 use super::outbox::entry;
 
 async fn open(fixture: &Fixture) -> Arc<dyn Inbox> {
-    fixture.store.inbox(&["call_log", "recording", "routing_rule", "schedule"].map(kind)).await.unwrap()
+    fixture.store.inbox(&["order", "invoice", "routing_rule", "schedule"].map(kind)).await.unwrap()
 }
 
 fn kind(name: &str) -> EntityType {
@@ -191,16 +191,16 @@ pub(crate) async fn ss_09_entities_are_listed_last_changed_first(fixture: &Fixtu
     let rest = list(Some(first[2].place), 10).await;
     assert_eq!(rest.iter().map(|entity| entity.id.as_str()).collect::<Vec<_>>(), ["r4", "r3", "r1"]);
     assert!(list(None, 0).await.is_empty());
-    assert!(inbox.entities(&kind("call_log"), None, 10).await.unwrap().is_empty(), "each type has its table");
+    assert!(inbox.entities(&kind("order"), None, 10).await.unwrap().is_empty(), "each type has its table");
     assert!(inbox.entities(&kind("routing_rule"), None, LIST_MAX + 1).await.is_err());
     // A new type is a table more, and opening twice changes nothing.
-    let types = [kind("voicemail"), kind("routing_rule")];
+    let types = [kind("reminder"), kind("routing_rule")];
     let [one, two] =
         [fixture.store.inbox(&types).await.unwrap(), fixture.another().await.inbox(&types).await.unwrap()];
     assert_eq!(one.types(), types);
-    let voicemail = Arrival { entity_type: "voicemail".to_owned(), ..arrival(1, "v", "1", 1) };
-    assert_eq!(one.apply(Some(&sender("v")), &[voicemail]).await.unwrap(), [Applied]);
-    assert_eq!(two.entities(&kind("voicemail"), None, 10).await.unwrap().len(), 1);
+    let reminder = Arrival { entity_type: "reminder".to_owned(), ..arrival(1, "v", "1", 1) };
+    assert_eq!(one.apply(Some(&sender("v")), &[reminder]).await.unwrap(), [Applied]);
+    assert_eq!(two.entities(&kind("reminder"), None, 10).await.unwrap().len(), 1);
     assert_eq!(two.entities(&kind("routing_rule"), None, 10).await.unwrap().len(), 6);
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn entry(entity_type: &str, entity_id: &str, payload: &str) -> NewEnt
 }
 
 fn calls(ids: &[&str]) -> Vec<NewEntry> {
-    ids.iter().map(|id| entry("call_log", id, "{}")).collect()
+    ids.iter().map(|id| entry("order", id, "{}")).collect()
 }
 
 async fn claim(outbox: &dyn Outbox, limit: usize) -> Claimed {
@@ -46,7 +46,7 @@ fn retry(after_ms: u64) -> Verdict {
 
 pub(crate) async fn ss_02_entries_are_fetched_oldest_first_and_marked(fixture: &Fixture) {
     let outbox = fixture.store.outbox();
-    let given = [entry("call_log", "c 1", r#"{"n":1,"text":"呼"}"#), entry("recording_file", "r", "null")];
+    let given = [entry("order", "c 1", r#"{"n":1,"text":"呼"}"#), entry("invoice_file", "r", "null")];
     let ids = outbox.enqueue(&given).await.unwrap();
     let more = outbox.enqueue(&calls(&["c2"])).await.unwrap();
     assert!(ids[0] < ids[1] && ids[1] < more[0]);
@@ -54,7 +54,7 @@ pub(crate) async fn ss_02_entries_are_fetched_oldest_first_and_marked(fixture: &
     assert_eq!(pending.iter().map(|entry| entry.id).collect::<Vec<_>>(), [ids[0], ids[1], more[0]]);
     let first: serde_json::Value = serde_json::from_str(&pending[0].payload).unwrap();
     assert_eq!(first, serde_json::json!({ "n": 1, "text": "呼" }));
-    assert_eq!((pending[0].entity_type.as_str(), pending[0].entity_id.as_str()), ("call_log", "c 1"));
+    assert_eq!((pending[0].entity_type.as_str(), pending[0].entity_id.as_str()), ("order", "c 1"));
     assert_eq!(pending[1].payload, "null");
     let age_us = pending[0].created_at.as_us();
     assert!(age_us > 1_700_000_000_000_000, "{age_us}");
@@ -70,15 +70,15 @@ pub(crate) async fn ss_02_entries_are_fetched_oldest_first_and_marked(fixture: &
 }
 
 pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_all(fixture: &Fixture) {
-    fixture.execute("CREATE TABLE call_logs (id text PRIMARY KEY)").await;
+    fixture.execute("CREATE TABLE orders (id text PRIMARY KEY)").await;
     let outbox = fixture.store.outbox();
     for (id, commits) in [("kept", true), ("undone", false)] {
-        let given = entry("call_log", id, "{}");
+        let given = entry("order", id, "{}");
         match fixture.store.backend() {
             Backend::Sqlite => {
                 let mut connection = fixture.sqlite_connection().await;
                 let mut transaction = sqlx::Connection::begin(&mut connection).await.unwrap();
-                let row = sqlx::query("INSERT INTO call_logs VALUES ($1)").bind(id);
+                let row = sqlx::query("INSERT INTO orders VALUES ($1)").bind(id);
                 row.execute(&mut *transaction).await.unwrap();
                 enqueue_in(&mut *transaction, &given).await.unwrap();
                 if commits {
@@ -90,7 +90,7 @@ pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_
             Backend::Postgres => {
                 let mut connection = fixture.postgres_connection().await;
                 let mut transaction = sqlx::Connection::begin(&mut connection).await.unwrap();
-                let row = sqlx::query("INSERT INTO call_logs VALUES ($1)").bind(id);
+                let row = sqlx::query("INSERT INTO orders VALUES ($1)").bind(id);
                 row.execute(&mut *transaction).await.unwrap();
                 enqueue_in(&mut *transaction, &given).await.unwrap();
                 if commits {
@@ -103,7 +103,7 @@ pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_
     }
     let pending = outbox.fetch_pending(10).await.unwrap();
     assert_eq!(pending.iter().map(|entry| entry.entity_id.as_str()).collect::<Vec<_>>(), ["kept"]);
-    assert_eq!(fixture.rows("call_logs").await, 1);
+    assert_eq!(fixture.rows("orders").await, 1);
 }
 
 pub(crate) async fn ss_22_an_entry_is_in_flight_once_whoever_claims(fixture: &Fixture) {
@@ -257,9 +257,7 @@ pub(crate) async fn ss_20_a_commit_elsewhere_is_heard(fixture: &Fixture) {
         tokio::time::sleep(Duration::from_millis(20)).await;
         wakes.mark_unchanged();
         fixture
-            .execute(
-                "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('call_log', 'x', '{}')",
-            )
+            .execute("INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('order', 'x', '{}')")
             .await;
         tokio::time::timeout(Duration::from_secs(30), wakes.changed()).await.expect("heard").unwrap();
         until("it is there", async || outbox.fetch_pending(10).await.unwrap().len() == n + 1).await;
@@ -269,16 +267,16 @@ pub(crate) async fn ss_20_a_commit_elsewhere_is_heard(fixture: &Fixture) {
 pub(crate) async fn ss_07_a_receipt_is_kept_and_the_applications_row_says_uploaded(fixture: &Fixture) {
     let outbox = fixture.store.outbox();
     let given =
-        outbox.enqueue(&[entry("recording_file", "r1", "{}"), entry("call_log", "c1", "{}")]).await.unwrap();
+        outbox.enqueue(&[entry("invoice_file", "r1", "{}"), entry("order", "c1", "{}")]).await.unwrap();
     let receipt = Receipt {
         entry: given[0],
         file_id: "r1".to_owned(),
-        file_url: "https://front.example/storage/recordings/c1/mixed.wav".to_owned(),
+        file_url: "https://front.example/storage/invoices/c1/invoice.pdf".to_owned(),
         bytes: 1 << 40,
         sha256: "ab".repeat(32),
     };
     let update = |column: &str| ReceiptUpdate {
-        table: "recordings".to_owned(),
+        table: "invoices".to_owned(),
         id_column: "id".to_owned(),
         set: vec![
             (column.to_owned(), "uploaded".into()),
@@ -289,17 +287,17 @@ pub(crate) async fn ss_07_a_receipt_is_kept_and_the_applications_row_says_upload
     outbox.store_receipt(&receipt, Some(&update("upload_status"))).await.unwrap();
     assert_eq!(outbox.receipt(given[0]).await.unwrap(), Some(receipt.clone()));
     assert_eq!(outbox.receipt(given[1]).await.unwrap(), None);
-    fixture.execute("CREATE TABLE recordings (id text PRIMARY KEY, upload_status text, s3_url text)").await;
-    fixture.execute("INSERT INTO recordings VALUES ('r1', 'pending', NULL), ('r2', 'pending', NULL)").await;
+    fixture.execute("CREATE TABLE invoices (id text PRIMARY KEY, upload_status text, s3_url text)").await;
+    fixture.execute("INSERT INTO invoices VALUES ('r1', 'pending', NULL), ('r2', 'pending', NULL)").await;
     outbox.store_receipt(&receipt, Some(&update("upload_status"))).await.unwrap();
     let uploaded =
-        "recordings WHERE id = 'r1' AND upload_status = 'uploaded' AND s3_url LIKE '%/c1/mixed.wav'";
+        "invoices WHERE id = 'r1' AND upload_status = 'uploaded' AND s3_url LIKE '%/c1/invoice.pdf'";
     assert_eq!(fixture.rows(uploaded).await, 1);
-    assert_eq!(fixture.rows("recordings WHERE upload_status = 'pending'").await, 1);
+    assert_eq!(fixture.rows("invoices WHERE upload_status = 'pending'").await, 1);
     // A column that is not there fails this receipt, and keeps nothing of it.
     let second = Receipt { entry: given[1], ..receipt.clone() };
     let wrong = outbox.store_receipt(&second, Some(&update("state"))).await.unwrap_err();
-    assert!(wrong.to_string().contains("recordings.state"), "{wrong}");
+    assert!(wrong.to_string().contains("invoices.state"), "{wrong}");
     let unsafe_name = outbox.store_receipt(&second, Some(&update("a\" = 1; --"))).await.unwrap_err();
     assert!(matches!(unsafe_name, Error::Invalid { .. }), "{unsafe_name}");
     assert_eq!(outbox.receipt(given[1]).await.unwrap(), None);
@@ -332,13 +330,13 @@ pub(crate) async fn ss_29_what_breaks_a_bound_of_the_outbox_is_refused(fixture: 
     let long = "x".repeat(2_000_000);
     for bad in [
         entry("Call Log", "a", "{}"),
-        entry("call_log", "", "{}"),
-        entry("call_log", "a", "{"),
-        entry("call_log", "a", &format!("\"{long}\"")),
+        entry("order", "", "{}"),
+        entry("order", "a", "{"),
+        entry("order", "a", &format!("\"{long}\"")),
     ] {
         assert!(matches!(outbox.enqueue(&[bad]).await.unwrap_err(), Error::Invalid { .. }));
     }
-    assert!(outbox.enqueue(&vec![entry("call_log", "a", "{}"); ENTRIES_MAX + 1]).await.is_err());
+    assert!(outbox.enqueue(&vec![entry("order", "a", "{}"); ENTRIES_MAX + 1]).await.is_err());
     assert!(outbox.claim("", Kind::Change, 1, LEASE).await.is_err());
     assert!(outbox.claim("w", Kind::Change, 0, LEASE).await.is_err());
     assert!(outbox.claim("w", Kind::Change, 1, Duration::ZERO).await.is_err());
@@ -347,7 +345,7 @@ pub(crate) async fn ss_29_what_breaks_a_bound_of_the_outbox_is_refused(fixture: 
     // Large payloads are cut into claims; a single one is always taken.
     let large = format!("\"{}\"", "x".repeat(1_000_000));
     outbox
-        .enqueue(&(0..12).map(|n| entry("call_log", &n.to_string(), &large)).collect::<Vec<_>>())
+        .enqueue(&(0..12).map(|n| entry("order", &n.to_string(), &large)).collect::<Vec<_>>())
         .await
         .unwrap();
     let claimed = claim(&*outbox, 100).await;
@@ -363,17 +361,17 @@ pub(crate) async fn ss_01_a_plain_table_is_taken_over_with_its_rows(fixture: &Fi
             "CREATE TABLE sync_outbox (id serial PRIMARY KEY, entity_type varchar(50) NOT NULL, entity_id uuid NOT NULL, \
              payload json, created_at timestamp DEFAULT now(), processed_at timestamp); \
              INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at, processed_at) VALUES \
-             ('call_log', '018c0000-0000-7000-8000-000000000001', '{\"n\": 1}', '2026-01-01 00:00:00.5', NULL), \
-             ('call_log', '018c0000-0000-7000-8000-000000000002', '{\"n\": 2}', '2026-01-01 00:00:01', now()), \
-             ('call_log', '018c0000-0000-7000-8000-000000000001', '{\"n\": 3}', '2026-01-01 00:00:02', NULL)"
+             ('order', '018c0000-0000-7000-8000-000000000001', '{\"n\": 1}', '2026-01-01 00:00:00.5', NULL), \
+             ('order', '018c0000-0000-7000-8000-000000000002', '{\"n\": 2}', '2026-01-01 00:00:01', now()), \
+             ('order', '018c0000-0000-7000-8000-000000000001', '{\"n\": 3}', '2026-01-01 00:00:02', NULL)"
         }
         Backend::Sqlite => {
             "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, entity_type TEXT, entity_id BLOB, payload TEXT, \
              created_at DATETIME DEFAULT CURRENT_TIMESTAMP, processed_at DATETIME); \
              INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at, processed_at) VALUES \
-             ('call_log', x'018c0000000070008000000000000001', '{\"n\": 1}', '2026-01-01 00:00:00.500+00:00', NULL), \
-             ('call_log', x'018c0000000070008000000000000002', '{\"n\": 2}', 1767225601, CURRENT_TIMESTAMP), \
-             ('call_log', x'018c0000000070008000000000000001', '{\"n\": 3}', 1767225602000, NULL)"
+             ('order', x'018c0000000070008000000000000001', '{\"n\": 1}', '2026-01-01 00:00:00.500+00:00', NULL), \
+             ('order', x'018c0000000070008000000000000002', '{\"n\": 2}', 1767225601, CURRENT_TIMESTAMP), \
+             ('order', x'018c0000000070008000000000000001', '{\"n\": 3}', 1767225602000, NULL)"
         }
     };
     fixture.execute_at(&url, plain).await;
@@ -394,7 +392,7 @@ pub(crate) async fn ss_01_a_plain_table_is_taken_over_with_its_rows(fixture: &Fi
     if fixture.store.backend() == Backend::Postgres {
         // What is inserted becomes what the column is.
         let id = "018c0000-0000-7000-8000-000000000009";
-        outbox.enqueue(&[entry("call_log", id, "{}")]).await.unwrap();
+        outbox.enqueue(&[entry("order", id, "{}")]).await.unwrap();
         assert_eq!(outbox.fetch_pending(1).await.unwrap()[0].entity_id, id);
     }
 }

@@ -76,7 +76,7 @@ pub(crate) async fn ss_31_nonsense_in_any_column_is_a_dead_letter_and_everything
             sql += &format!(
                 "; INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at, processed_at) VALUES \
                  ({}, {}, {}, {}, {})",
-                field("entity_type", "'call_log'"),
+                field("entity_type", "'order'"),
                 field("entity_id", &format!("'bad{rows}'")),
                 field("payload", "'{}'"),
                 field("created_at", "'2026-02-07 10:20:30Z'"),
@@ -84,7 +84,7 @@ pub(crate) async fn ss_31_nonsense_in_any_column_is_a_dead_letter_and_everything
             );
             sql += &format!(
                 "; INSERT INTO sync_outbox (entity_type, entity_id, payload, created_at) VALUES \
-                 ('call_log', 'good{rows}', '{{}}', '2026-02-07 10:20:30Z')"
+                 ('order', 'good{rows}', '{{}}', '2026-02-07 10:20:30Z')"
             );
             good.insert(format!("good{rows}"));
         }

@@ -16,14 +16,14 @@ use syncline_store::{Error, Store};
 
 use super::fixture::{Fixture, until};
 
-const QUEUE: &str = "books";
+const QUEUE: &str = "words";
 
 pub(crate) async fn qu_01_twenty_enqueues_at_once_make_no_duplicate(fixture: &Fixture) {
     let stores = [fixture.store.clone(), fixture.another().await, fixture.another().await];
     let rules = unpaced();
     let enqueues = (0..20).map(|n: usize| {
         let queues = stores[n % stores.len()].queues();
-        let keys: Vec<String> = (0..50).map(|key| format!("isbn {}", (key + n * 7) % 100)).collect();
+        let keys: Vec<String> = (0..50).map(|key| format!("word {}", (key + n * 7) % 100)).collect();
         let kind = [Kind::New, Kind::Priority, Kind::Again, Kind::New][n % 4];
         tokio::spawn(async move { queues.enqueue(QUEUE, &rules, kind, &keys).await.unwrap() })
     });
@@ -76,12 +76,12 @@ pub(crate) async fn qu_04_a_429_comes_back_after_the_delay_and_other_failures_en
     let before = Instant::now();
     let answers = vec![
         (runs[0].call, Answer::Throttled { retry_after: None }),
-        (runs[1].call, Answer::Refused { reason: "no such book".to_owned() }),
+        (runs[1].call, Answer::Refused { reason: "no such word".to_owned() }),
     ];
     let ended = queues.settle(QUEUE, &rules, answers).await.unwrap();
     assert!(matches!(ended[0].settled, Settled::Retrying { .. }), "{ended:?}");
     assert_eq!(ended[1].settled, Settled::Failed);
-    assert_eq!(place(&queues, "refused").await, Some(Place::Failed("no such book".into())));
+    assert_eq!(place(&queues, "refused").await, Some(Place::Failed("no such word".into())));
     let waiting = queues.entry(QUEUE, "throttled").await.unwrap().unwrap();
     assert_eq!(waiting.reason.as_deref(), Some("too many requests"));
 
@@ -159,7 +159,7 @@ pub(crate) async fn qu_21_calls_of_all_stores_keep_one_interval(fixture: &Fixtur
         let interval = Duration::from_millis(20);
         let rules = Rules::from(Settings::new(concurrency, interval, Duration::from_millis(500)));
         let queue = format!("paced-{concurrency}");
-        let keys: Vec<String> = (0..30).map(|n| format!("isbn {n}")).collect();
+        let keys: Vec<String> = (0..30).map(|n| format!("word {n}")).collect();
         fixture.store.queues().enqueue(&queue, &rules, Kind::New, &keys).await.unwrap();
         let stores = [fixture.store.clone(), fixture.another().await, fixture.another().await];
         let workers = stores.map(|store| {
@@ -301,12 +301,12 @@ pub(crate) async fn qu_25_a_key_keeps_its_priority_through_a_retry(fixture: &Fix
     let queues = fixture.store.queues();
     let rules = Rules::from(Settings::new(1, Duration::ZERO, Duration::from_millis(1)));
     enqueue(&queues, &rules, Kind::New, &["head", "b", "c"]).await;
-    enqueue(&queues, &rules, Kind::Priority, &["scan"]).await;
+    enqueue(&queues, &rules, Kind::Priority, &["urgent"]).await;
     let head = claim(&queues, &rules, 1).await.runs.remove(0);
     settle(&queues, &rules, head.call, Answer::Done(String::new())).await;
-    let scan = claim(&queues, &rules, 1).await.runs.remove(0);
-    assert_eq!(scan.key, "scan");
-    settle(&queues, &rules, scan.call, Answer::Throttled { retry_after: None }).await;
+    let urgent = claim(&queues, &rules, 1).await.runs.remove(0);
+    assert_eq!(urgent.key, "urgent");
+    settle(&queues, &rules, urgent.call, Answer::Throttled { retry_after: None }).await;
     until("it comes back", || async {
         let status = queues.status(QUEUE, &rules).await.unwrap();
         status.next_retry_at.is_some_and(|at| at <= Instant::now())
@@ -315,8 +315,8 @@ pub(crate) async fn qu_25_a_key_keeps_its_priority_through_a_retry(fixture: &Fix
     let head = next_run(&queues, &rules).await;
     settle(&queues, &rules, head.call, Answer::Done(String::new())).await;
     let next = next_run(&queues, &rules).await;
-    assert_eq!((head.key.as_str(), next.key.as_str()), ("b", "scan"), "right after the head");
-    assert!(queues.entry(QUEUE, "scan").await.unwrap().unwrap().priority);
+    assert_eq!((head.key.as_str(), next.key.as_str()), ("b", "urgent"), "right after the head");
+    assert!(queues.entry(QUEUE, "urgent").await.unwrap().unwrap().priority);
 }
 
 pub(crate) async fn qu_26_a_pause_that_was_asked_for_holds_the_whole_queue_everywhere(fixture: &Fixture) {

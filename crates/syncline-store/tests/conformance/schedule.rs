@@ -26,9 +26,9 @@ pub(crate) fn unwatched<'a>(job: &'a str, node: &'a str) -> Intent<'a> {
     Intent { job, node, reason: Reason::NoViewer, cost: COST }
 }
 
-/// The lock of a bucket of the job `picture`.
+/// The lock of a bucket of the job `render`.
 pub(crate) fn lock_of(bucket: Bucket) -> Name {
-    Name::new(format!("genlock:{bucket}:picture")).unwrap()
+    Name::new(format!("genlock:{bucket}:render")).unwrap()
 }
 
 /// Claims a bucket that is known to be free.
@@ -52,7 +52,7 @@ pub(crate) async fn vw_07_of_many_claims_of_a_bucket_one_wins(fixture: &Fixture)
             let schedule = stores[contender % stores.len()].schedule();
             tokio::spawn(async move {
                 let node = format!("node-{contender}");
-                (schedule.claim(&watched("picture", &node), bucket, LOCK).await.unwrap(), node)
+                (schedule.claim(&watched("render", &node), bucket, LOCK).await.unwrap(), node)
             })
         }))
         .await;
@@ -75,23 +75,23 @@ pub(crate) async fn vw_07_of_many_claims_of_a_bucket_one_wins(fixture: &Fixture)
         assert_eq!((run.state, run.node, run.bucket), (State::Running, node, Some(bucket.to_string())));
     }
     assert_eq!(fixture.rows("syncline.schedule_runs").await, 8);
-    assert_eq!(fixture.store.schedule().totals(Some("picture")).await.unwrap().runs_total(), 8);
+    assert_eq!(fixture.store.schedule().totals(Some("render")).await.unwrap().runs_total(), 8);
 }
 
 pub(crate) async fn vw_07_a_run_bucket_stays_taken_when_its_lock_is_gone(fixture: &Fixture) {
     let (locks, schedule) = (fixture.store.locks(), fixture.store.schedule());
-    let claim = schedule.claim(&watched("picture", "a"), minute(0), Duration::from_millis(50)).await.unwrap();
+    let claim = schedule.claim(&watched("render", "a"), minute(0), Duration::from_millis(50)).await.unwrap();
     assert!(matches!(claim, Claim::Won { .. }));
     let lock = lock_of(minute(0));
     until("the lock has expired", async || locks.look(&lock).await.unwrap().is_none()).await;
     for node in ["a", "b"] {
-        let claim = schedule.claim(&watched("picture", node), minute(0), LOCK).await.unwrap();
+        let claim = schedule.claim(&watched("render", node), minute(0), LOCK).await.unwrap();
         assert_eq!(claim, Claim::Taken { by: "a".to_owned() });
     }
     assert_eq!(locks.look(&lock).await.unwrap(), None, "a claim that lost leaves no lock behind");
     // Another job, and another minute, are free.
     win(&*schedule, "report", "b", minute(0)).await;
-    win(&*schedule, "picture", "b", minute(1)).await;
+    win(&*schedule, "render", "b", minute(1)).await;
 }
 
 pub(crate) async fn vw_07_a_lock_held_by_another_takes_the_bucket(fixture: &Fixture) {
@@ -100,13 +100,13 @@ pub(crate) async fn vw_07_a_lock_held_by_another_takes_the_bucket(fixture: &Fixt
     let (name, ttl) = (lock_of(minute(0)), Ttl::from_ms(55_000).unwrap());
     let held = Request { name: &name, lease, holder: "elsewhere", ttl, waits: false };
     assert!(matches!(locks.acquire(held).await.unwrap(), Acquired::Granted { .. }));
-    let claim = schedule.claim(&watched("picture", "a"), minute(0), LOCK).await.unwrap();
+    let claim = schedule.claim(&watched("render", "a"), minute(0), LOCK).await.unwrap();
     assert_eq!(claim, Claim::Taken { by: "elsewhere".to_owned() });
     assert_eq!(fixture.rows("syncline.schedule_runs").await, 0);
     assert_eq!(schedule.totals(None).await.unwrap(), Totals::default());
     // Given back, it is anybody's.
     locks.release(&name, lease).await.unwrap().unwrap();
-    win(&*schedule, "picture", "a", minute(0)).await;
+    win(&*schedule, "render", "a", minute(0)).await;
 }
 
 pub(crate) async fn a_bucket_skipped_by_several_nodes_has_one_record(fixture: &Fixture) {
@@ -115,7 +115,7 @@ pub(crate) async fn a_bucket_skipped_by_several_nodes_has_one_record(fixture: &F
         let schedule = if n % 2 == 0 { fixture.store.schedule() } else { other.schedule() };
         tokio::spawn(async move {
             let node = format!("node-{n}");
-            schedule.record_skip(&unwatched("picture", &node), minute(0)).await.unwrap()
+            schedule.record_skip(&unwatched("render", &node), minute(0)).await.unwrap()
         })
     }))
     .await;
@@ -124,18 +124,18 @@ pub(crate) async fn a_bucket_skipped_by_several_nodes_has_one_record(fixture: &F
     let run = fixture.store.schedule().run(recorded[0]).await.unwrap().unwrap();
     assert_eq!((run.state, run.reason.as_str()), (State::Skipped, "skip: no viewer"));
     assert_eq!(run.finished_at, Some(run.started_at));
-    let totals = fixture.store.schedule().totals(Some("picture")).await.unwrap();
+    let totals = fixture.store.schedule().totals(Some("render")).await.unwrap();
     assert_eq!(totals.skips, BTreeMap::from([("skip: no viewer".to_owned(), 1)]));
     assert_eq!((totals.saved, totals.spent), (COST, Cost::default()));
 }
 
 pub(crate) async fn vw_07_a_skipped_bucket_can_still_be_won_and_the_totals_follow(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    let skipped = schedule.record_skip(&unwatched("picture", "a"), minute(0)).await.unwrap().unwrap();
-    let won = win(&*schedule, "picture", "b", minute(0)).await;
+    let skipped = schedule.record_skip(&unwatched("render", "a"), minute(0)).await.unwrap().unwrap();
+    let won = win(&*schedule, "render", "b", minute(0)).await;
     assert_eq!(won, skipped, "the record becomes that of the run");
-    assert_eq!(schedule.record_skip(&unwatched("picture", "c"), minute(0)).await.unwrap(), None);
-    let claim = schedule.claim(&watched("picture", "c"), minute(0), LOCK).await.unwrap();
+    assert_eq!(schedule.record_skip(&unwatched("render", "c"), minute(0)).await.unwrap(), None);
+    let claim = schedule.claim(&watched("render", "c"), minute(0), LOCK).await.unwrap();
     assert_eq!(claim, Claim::Taken { by: "b".to_owned() });
 
     let run = schedule.run(won).await.unwrap().unwrap();
@@ -156,10 +156,10 @@ pub(crate) async fn vw_07_skips_racing_with_claims_never_stop_the_one_run(fixtur
             tokio::spawn(async move {
                 let node = format!("node-{contender}");
                 if contender < 3 {
-                    schedule.record_skip(&unwatched("picture", &node), bucket).await.unwrap();
+                    schedule.record_skip(&unwatched("render", &node), bucket).await.unwrap();
                     return false;
                 }
-                let claim = schedule.claim(&watched("picture", &node), bucket, LOCK).await.unwrap();
+                let claim = schedule.claim(&watched("render", &node), bucket, LOCK).await.unwrap();
                 matches!(claim, Claim::Won { .. })
             })
         }))
@@ -176,14 +176,14 @@ pub(crate) async fn vw_07_skips_racing_with_claims_never_stop_the_one_run(fixtur
 
 pub(crate) async fn runs_by_hand_compete_with_nothing(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    win(&*schedule, "picture", "a", minute(0)).await;
-    let by_hand = Intent { reason: Reason::ByHand, ..watched("picture", "a") };
+    win(&*schedule, "render", "a", minute(0)).await;
+    let by_hand = Intent { reason: Reason::ByHand, ..watched("render", "a") };
     let first = schedule.start(&by_hand).await.unwrap();
     let second = schedule.start(&by_hand).await.unwrap();
     assert!(first < second);
     let run = schedule.run(second).await.unwrap().unwrap();
     assert_eq!((run.state, run.bucket, run.reason.as_str()), (State::Running, None, "run: by hand"));
-    assert_eq!(schedule.running(Some("picture")).await.unwrap().len(), 3);
+    assert_eq!(schedule.running(Some("render")).await.unwrap().len(), 3);
     assert_eq!(schedule.running(Some("report")).await.unwrap().len(), 0);
     assert_eq!(schedule.running(None).await.unwrap().len(), 3);
     assert_eq!(schedule.totals(None).await.unwrap().runs["run: by hand"], 2);
@@ -198,22 +198,22 @@ pub(crate) async fn bad_names_reasons_and_limits_are_refused(fixture: &Fixture) 
     let long = "j".repeat(129);
     for bad in ["", "a\0b", "a\nb", long.as_str()] {
         refused(schedule.start(&watched(bad, "a")).await.map(drop), "job");
-        refused(schedule.start(&watched("picture", bad)).await.map(drop), "node");
+        refused(schedule.start(&watched("render", bad)).await.map(drop), "node");
     }
-    refused(schedule.start(&unwatched("picture", "a")).await.map(drop), "reason");
-    refused(schedule.record_skip(&watched("picture", "a"), minute(0)).await.map(drop), "reason");
-    let dear = Intent { cost: Cost::from_micro_usd(u64::MAX), ..watched("picture", "a") };
+    refused(schedule.start(&unwatched("render", "a")).await.map(drop), "reason");
+    refused(schedule.record_skip(&watched("render", "a"), minute(0)).await.map(drop), "reason");
+    let dear = Intent { cost: Cost::from_micro_usd(u64::MAX), ..watched("render", "a") };
     refused(schedule.claim(&dear, minute(0), LOCK).await.map(drop), "cost");
-    refused(schedule.claim(&watched("picture", "a"), minute(0), Duration::ZERO).await.map(drop), "ttl");
+    refused(schedule.claim(&watched("render", "a"), minute(0), Duration::ZERO).await.map(drop), "ttl");
     let page = schedule.history(Filter::default(), None, HISTORY_MAX + 1).await;
     refused(page.map(drop), "limit");
-    refused(schedule.trim("picture", Keep::default(), STEP_MAX + 1).await.map(drop), "limit");
+    refused(schedule.trim("render", Keep::default(), STEP_MAX + 1).await.map(drop), "limit");
     let keep = Keep { rows_min: 2, rows_max: 1, ..Keep::default() };
-    refused(schedule.trim("picture", keep, 1).await.map(drop), "keep");
+    refused(schedule.trim("render", keep, 1).await.map(drop), "keep");
 
     assert_eq!(fixture.rows("syncline.schedule_runs").await, 0);
     assert_eq!(fixture.rows("syncline.kv").await, 0);
-    let run = schedule.start(&watched("picture", "a")).await.unwrap();
+    let run = schedule.start(&watched("render", "a")).await.unwrap();
     let ending = Ending::Skipped(Reason::Watched);
     let outcome = Outcome { ending, attempts: 1, detail: String::new(), cost: COST };
     refused(schedule.finish(run, &outcome).await.map(drop), "reason");

@@ -18,9 +18,9 @@ fn outcome(ending: Ending, detail: &str) -> Outcome {
 
 pub(crate) async fn a_run_ends_once_and_says_how(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    let done = win(&*schedule, "picture", "a", minute(0)).await;
-    let run = schedule.finish(done, &outcome(Ending::Done, "pictures/1.svg")).await.unwrap().unwrap();
-    assert_eq!((run.state, run.attempts, run.detail.as_str()), (State::Done, 2, "pictures/1.svg"));
+    let done = win(&*schedule, "render", "a", minute(0)).await;
+    let run = schedule.finish(done, &outcome(Ending::Done, "page 1")).await.unwrap().unwrap();
+    assert_eq!((run.state, run.attempts, run.detail.as_str()), (State::Done, 2, "page 1"));
     assert!(run.finished_at.unwrap() >= run.started_at);
     assert_eq!(schedule.run(done).await.unwrap().unwrap(), run);
 
@@ -29,14 +29,14 @@ pub(crate) async fn a_run_ends_once_and_says_how(fixture: &Fixture) {
     assert_eq!(schedule.finish(RunId(i64::MAX), &again).await.unwrap(), None);
     assert_eq!(schedule.run(done).await.unwrap().unwrap(), run);
 
-    let failed = win(&*schedule, "picture", "a", minute(1)).await;
+    let failed = win(&*schedule, "render", "a", minute(1)).await;
     let long = format!("zero \0 {}", "長".repeat(DETAIL_MAX_BYTES));
     let twice = Outcome { cost: COST.times(2), ..outcome(Ending::Failed, &long) };
     let run = schedule.finish(failed, &twice).await.unwrap().unwrap();
     assert_eq!((run.state, run.cost), (State::Failed, COST.times(2)));
     assert!(run.detail.len() <= DETAIL_MAX_BYTES && run.detail.starts_with("zero \u{fffd} 長"));
 
-    let totals = schedule.totals(Some("picture")).await.unwrap();
+    let totals = schedule.totals(Some("render")).await.unwrap();
     let runs = BTreeMap::from([("run: watched".to_owned(), 2)]);
     assert_eq!(totals, Totals { runs, failed: 1, spent: COST.times(3), ..Totals::default() });
     assert!(schedule.running(None).await.unwrap().is_empty());
@@ -44,7 +44,7 @@ pub(crate) async fn a_run_ends_once_and_says_how(fixture: &Fixture) {
 
 pub(crate) async fn vw_08_a_claimed_run_whose_input_is_unchanged_counts_as_a_skip(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    let run = win(&*schedule, "picture", "a", minute(0)).await;
+    let run = win(&*schedule, "render", "a", minute(0)).await;
     let unchanged = outcome(Ending::Skipped(Reason::UnchangedInput), "");
     let run = schedule.finish(run, &unchanged).await.unwrap().unwrap();
     assert_eq!((run.state, run.reason.as_str()), (State::Skipped, "skip: unchanged input"));
@@ -52,7 +52,7 @@ pub(crate) async fn vw_08_a_claimed_run_whose_input_is_unchanged_counts_as_a_ski
     let skips = BTreeMap::from([("skip: unchanged input".to_owned(), 1)]);
     assert_eq!(totals, Totals { skips, saved: COST, ..Totals::default() });
     // The lock still stands, so nobody else looks at the same input again in this minute.
-    let claim = schedule.claim(&watched("picture", "b"), minute(0), LOCK).await.unwrap();
+    let claim = schedule.claim(&watched("render", "b"), minute(0), LOCK).await.unwrap();
     assert_eq!(claim, Claim::Taken { by: "a".to_owned() });
 }
 
@@ -60,9 +60,9 @@ pub(crate) async fn history_pages_newest_first_and_filters(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
     for n in 0..30 {
         if n % 3 == 0 {
-            win(&*schedule, "picture", "a", minute(n)).await;
+            win(&*schedule, "render", "a", minute(n)).await;
         } else {
-            schedule.record_skip(&unwatched("picture", "a"), minute(n)).await.unwrap();
+            schedule.record_skip(&unwatched("render", "a"), minute(n)).await.unwrap();
         }
         schedule.record_skip(&unwatched("report", "a"), minute(n)).await.unwrap();
     }
@@ -82,23 +82,23 @@ pub(crate) async fn history_pages_newest_first_and_filters(fixture: &Fixture) {
     assert!(all.windows(2).all(|pair| pair[0].id > pair[1].id), "newest first, none twice");
     assert_eq!(all, schedule.history(Filter::default(), None, HISTORY_MAX).await.unwrap());
 
-    let picture = Filter { job: Some("picture"), show: Show::All };
-    assert_eq!(pages(picture, 4).await.len(), 30);
-    let runs = pages(Filter { show: Show::Runs, ..picture }, 4).await;
+    let render = Filter { job: Some("render"), show: Show::All };
+    assert_eq!(pages(render, 4).await.len(), 30);
+    let runs = pages(Filter { show: Show::Runs, ..render }, 4).await;
     assert_eq!(runs.len(), 10);
     assert!(runs.iter().all(|run| !run.is_skip()));
     let skips = pages(Filter { job: None, show: Show::Skips }, 9).await;
     assert_eq!(skips.len(), 50);
     assert!(skips.iter().all(Run::is_skip));
     assert!(pages(Filter { job: Some("pict%"), show: Show::All }, 4).await.is_empty());
-    assert!(schedule.history(picture, None, 0).await.unwrap().is_empty());
+    assert!(schedule.history(render, None, 0).await.unwrap().is_empty());
 }
 
 pub(crate) async fn vw_09_totals_are_what_a_recount_of_history_gives(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
     // A fixed walk through everything that moves the totals.
     for n in 0..120 {
-        let (job, bucket) = (["picture", "report"][n as usize % 2], minute(n));
+        let (job, bucket) = (["render", "report"][n as usize % 2], minute(n));
         let cost = Cost::from_micro_usd(1_000 + n);
         let skip = Intent { cost, ..unwatched(job, "a") };
         let run = Intent { cost, ..watched(job, "b") };
@@ -120,7 +120,7 @@ pub(crate) async fn vw_09_totals_are_what_a_recount_of_history_gives(fixture: &F
     }
     let history = schedule.history(Filter::default(), None, HISTORY_MAX).await.unwrap();
     assert_eq!(history.len(), 120);
-    for job in [None, Some("picture"), Some("report"), Some("nothing")] {
+    for job in [None, Some("render"), Some("report"), Some("nothing")] {
         let recount = recount(history.iter().filter(|run| job.is_none_or(|job| run.job == job)));
         assert_eq!(schedule.totals(job).await.unwrap(), recount, "{job:?}");
     }
@@ -145,10 +145,10 @@ fn recount<'a>(history: impl Iterator<Item = &'a Run>) -> Totals {
 
 pub(crate) async fn runs_of_dead_nodes_are_abandoned_and_those_of_live_ones_are_not(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    let ended = win(&*schedule, "picture", "dead", minute(0)).await;
+    let ended = win(&*schedule, "render", "dead", minute(0)).await;
     schedule.finish(ended, &outcome(Ending::Done, "")).await.unwrap();
-    let left = win(&*schedule, "picture", "dead", minute(1)).await;
-    let alive = win(&*schedule, "picture", "alive", minute(2)).await;
+    let left = win(&*schedule, "render", "dead", minute(1)).await;
+    let alive = win(&*schedule, "render", "alive", minute(2)).await;
     let gone = win(&*schedule, "report", "gone", minute(2)).await;
 
     let recent = Dead { nodes: Nodes::AllBut(&[]), older_than: Duration::from_secs(3_600) };
@@ -171,13 +171,13 @@ pub(crate) async fn runs_of_dead_nodes_are_abandoned_and_those_of_live_ones_are_
     let totals = schedule.totals(None).await.unwrap();
     assert_eq!((totals.runs_total(), totals.abandoned, totals.failed), (4, 2, 0));
     // The minute of a dead node stays its own: it may have done the work.
-    let claim = schedule.claim(&watched("picture", "alive"), minute(1), LOCK).await.unwrap();
+    let claim = schedule.claim(&watched("render", "alive"), minute(1), LOCK).await.unwrap();
     assert_eq!(claim, Claim::Taken { by: "dead".to_owned() });
 }
 
 pub(crate) async fn a_run_given_up_too_early_can_still_end(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    let run = win(&*schedule, "picture", "slow", minute(0)).await;
+    let run = win(&*schedule, "render", "slow", minute(0)).await;
     let dead = Dead { nodes: Nodes::Only(&["slow"]), older_than: Duration::ZERO };
     assert_eq!(schedule.abandon(dead).await.unwrap().len(), 1);
     let run = schedule.finish(run, &outcome(Ending::Done, "late")).await.unwrap().unwrap();
@@ -188,24 +188,20 @@ pub(crate) async fn a_run_given_up_too_early_can_still_end(fixture: &Fixture) {
 
 pub(crate) async fn old_history_is_trimmed_in_steps_and_totals_stay(fixture: &Fixture) {
     let schedule = fixture.store.schedule();
-    let oldest = win(&*schedule, "picture", "a", minute(0)).await;
+    let oldest = win(&*schedule, "render", "a", minute(0)).await;
     for n in 1..40 {
-        schedule.record_skip(&unwatched("picture", "a"), minute(n)).await.unwrap();
+        schedule.record_skip(&unwatched("render", "a"), minute(n)).await.unwrap();
         schedule.record_skip(&unwatched("report", "a"), minute(n)).await.unwrap();
     }
-    let before = schedule.totals(Some("picture")).await.unwrap();
-    let picture = Filter { job: Some("picture"), show: Show::All };
-    let left = async || schedule.history(picture, None, HISTORY_MAX).await.unwrap();
+    let before = schedule.totals(Some("render")).await.unwrap();
+    let render = Filter { job: Some("render"), show: Show::All };
+    let left = async || schedule.history(render, None, HISTORY_MAX).await.unwrap();
 
-    assert_eq!(
-        schedule.trim("picture", Keep::default(), 100).await.unwrap(),
-        0,
-        "nothing is old or too much"
-    );
+    assert_eq!(schedule.trim("render", Keep::default(), 100).await.unwrap(), 0, "nothing is old or too much");
     let newest_30 = Keep { rows_max: 30, rows_min: 5, age_max: Duration::from_secs(3_600) };
     let mut steps = Vec::new();
     for _ in 0..3 {
-        steps.push(schedule.trim("picture", newest_30, 6).await.unwrap());
+        steps.push(schedule.trim("render", newest_30, 6).await.unwrap());
     }
     assert_eq!(steps, [6, 3, 0], "39 skips and a run that still runs: 30 newest stay");
     assert!(left().await.iter().any(|run| run.id == oldest), "what runs stays");
@@ -213,14 +209,14 @@ pub(crate) async fn old_history_is_trimmed_in_steps_and_totals_stay(fixture: &Fi
     let newest_5 = Keep { age_max: Duration::ZERO, ..newest_30 };
     // Rows of this very millisecond are not older than now.
     super::fixture::until("all is older than now", async || {
-        schedule.trim("picture", newest_5, 1_000).await.unwrap();
+        schedule.trim("render", newest_5, 1_000).await.unwrap();
         left().await.len() == 6
     })
     .await;
     let kept: Vec<_> = left().await.into_iter().filter_map(|run| run.bucket).collect();
     let expected: Vec<_> = [39, 38, 37, 36, 35, 0].map(|n| minute(n).to_string()).to_vec();
     assert_eq!(kept, expected);
-    assert_eq!(schedule.totals(Some("picture")).await.unwrap(), before);
+    assert_eq!(schedule.totals(Some("render")).await.unwrap(), before);
     assert_eq!(fixture.rows("syncline.schedule_runs").await, 6 + 39, "other jobs are left alone");
     assert!(fixture.store.locks().look(&lock_of(minute(0))).await.unwrap().is_some());
 }

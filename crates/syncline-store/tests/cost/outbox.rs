@@ -48,13 +48,13 @@ async fn ss_22_on_postgres_a_burst_reads_few_rows_whatever_the_server_believes_o
         for sql in [
             format!(
                 "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) \
-                 SELECT 'call_log', 'old-' || n, '{{}}', {counted} FROM generate_series(1, 20000) AS n"
+                 SELECT 'order', 'old-' || n, '{{}}', {counted} FROM generate_series(1, 20000) AS n"
             ),
             "VACUUM ANALYZE sync_outbox".to_owned(),
             format!("UPDATE sync_outbox SET processed_at = {since}"),
             format!(
                 "INSERT INTO sync_outbox (entity_type, entity_id, payload) \
-                 SELECT 'call_log', 'new-' || n, '{{}}' FROM generate_series(1, {BURST}) AS n"
+                 SELECT 'order', 'new-' || n, '{{}}' FROM generate_series(1, {BURST}) AS n"
             ),
         ] {
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
@@ -63,7 +63,7 @@ async fn ss_22_on_postgres_a_burst_reads_few_rows_whatever_the_server_believes_o
 
         let before = rows_read(&database, "sync_outbox").await;
         let store = Store::open(&database.url).await.unwrap();
-        let types = [EntityType::new("call_log").unwrap()];
+        let types = [EntityType::new("order").unwrap()];
         let (outbox, inbox) = (store.outbox(), store.inbox(&types).await.unwrap());
         let claimed = outbox.claim("w", Kind::Change, BURST, LEASE).await.unwrap();
         assert_eq!(claimed.entries.len(), BURST);
@@ -82,7 +82,7 @@ async fn ss_22_on_postgres_a_burst_reads_few_rows_whatever_the_server_believes_o
 fn arrival(entry: &Entry) -> Arrival {
     Arrival {
         entry: Some(entry.id),
-        entity_type: "call_log".to_owned(),
+        entity_type: "order".to_owned(),
         entity_id: entry.entity_id.clone(),
         payload: entry.payload.clone(),
         created_at: entry.created_at,
@@ -95,7 +95,7 @@ async fn fill(database: &Database, size: usize) {
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let insert = format!(
         "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) \
-         SELECT 'call_log', CASE WHEN n % 5 = 0 THEN 'the same' ELSE n::text END, '{{}}', \
+         SELECT 'order', CASE WHEN n % 5 = 0 THEN 'the same' ELSE n::text END, '{{}}', \
          CASE WHEN n <= {size} / 2 THEN now() END FROM generate_series(1, {size}) AS n"
     );
     sqlx::query(AssertSqlSafe(insert)).execute(&mut connection).await.unwrap();

@@ -13,7 +13,7 @@ use tokio::task::block_in_place;
 
 use crate::rows_read;
 
-const QUEUE: &str = "books";
+const QUEUE: &str = "words";
 /// Rows read by the operations below, which name some fifty keys and take some twenty.
 const READ_MAX: i64 = 500;
 
@@ -40,7 +40,7 @@ fn rules() -> Rules {
 }
 
 fn key(n: usize) -> String {
-    format!("isbn {n}")
+    format!("word {n}")
 }
 
 /// A tenth done, the rest waiting.

@@ -47,7 +47,7 @@ const TURNS: [(&str, &str, &str); 7] = [
 
 pub(super) async fn fill(url: &str, connection: &mut PgConnection, belief: Belief, size: usize) {
     let store = Store::open(url).await.unwrap();
-    store.inbox(&[EntityType::new("call_log").unwrap()]).await.unwrap();
+    store.inbox(&[EntityType::new("order").unwrap()]).await.unwrap();
     match belief {
         Belief::Empty => {
             execute(connection, "ANALYZE").await;
@@ -95,12 +95,12 @@ async fn rows(store: &Store, connection: &mut PgConnection, owner: &str, size: u
     for sql in [
         "INSERT INTO syncline.kv SELECT 'OWNER:' || n, '1', NULL FROM generate_series(1, SIZE) AS n",
         "INSERT INTO syncline.locks SELECT 'OWNER:' || n, NULL, 'h', n, 1, 4000000000000 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'call_log', 'OWNER' || n, '{}', \
+        "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'order', 'OWNER' || n, '{}', \
          CASE WHEN n <= SIZE / 2 THEN now() - interval '1 day' END FROM generate_series(1, SIZE) AS n",
         "INSERT INTO syncline.sync_receipts SELECT id, 'r', 'u', 1, 's', 1 FROM sync_outbox WHERE processed_at IS NOT NULL \
          ON CONFLICT DO NOTHING",
         "INSERT INTO syncline.inbox_entries SELECT 'OWNER', n, n, 4000000000000 FROM generate_series(1, SIZE) AS n",
-        "INSERT INTO syncline.entity_call_log (id, payload, sender, entry, changed_at, received_at, place) \
+        "INSERT INTO syncline.entity_order (id, payload, sender, entry, changed_at, received_at, place) \
          SELECT 'OWNER' || n, '{}', 'OWNER', n, 1, 1, nextval('syncline.inbox_place') FROM generate_series(1, SIZE) AS n",
         "INSERT INTO syncline.schedule_runs (job, bucket, node, reason, state, started_at, cost_micro_usd) \
          SELECT 'OWNER', 'b' || n, 'node', 'watched', CASE WHEN n % 2 = 0 THEN 'skipped' ELSE 'done' END, \

@@ -112,7 +112,7 @@ async fn lock(store: &Store, round: usize) {
 async fn outbox(store: &Store, round: usize) {
     let outbox = store.outbox();
     let new = |n: usize| NewEntry {
-        entity_type: "call_log".to_owned(),
+        entity_type: "order".to_owned(),
         entity_id: format!("fresh {round} {}", n / 2),
         payload: "{}".to_owned(),
     };
@@ -160,13 +160,13 @@ async fn outbox(store: &Store, round: usize) {
 }
 
 async fn inbox(store: &Store, round: usize) {
-    let kind = EntityType::new("call_log").unwrap();
+    let kind = EntityType::new("order").unwrap();
     let inbox = store.inbox(std::slice::from_ref(&kind)).await.unwrap();
     let sender = SenderId::new("own").unwrap();
     let arrivals: Vec<Arrival> = (0..4)
         .map(|n| Arrival {
             entry: Some(if n < 2 { n + 1 } else { 1_000_000 + 10 * round as i64 + n }),
-            entity_type: "call_log".to_owned(),
+            entity_type: "order".to_owned(),
             entity_id: format!("own{}", n + 1),
             payload: "{}".to_owned(),
             created_at: Moment::from_us(1_000_000),

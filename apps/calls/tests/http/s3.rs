@@ -1,25 +1,18 @@
 //! Recordings in a bucket: a node against a server that speaks S3.
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use http::{HeaderMap, Request, StatusCode, header};
-use http_body_util::BodyExt;
+use http::{Request, StatusCode, header};
 use serde_json::Value;
-use syncline_calls::CallsPart;
-use syncline_node::config::Flags;
-use syncline_node::part::Part;
-use syncline_node::{Config, Context, http as api};
-use syncline_store::Store;
-use tower::ServiceExt;
+use syncline_testing::{Answer, HOST, RouterNode};
 
-const BOUNDARY: &str = "----syncline-s3-boundary";
-const HOST: &str = "127.0.0.1:3000";
+use crate::form::{recording, upload};
+use crate::world::node;
 
 /// The server, with one empty bucket.
 struct S3 {
@@ -63,89 +56,28 @@ impl Drop for S3 {
     }
 }
 
-struct Node {
-    app: Router,
-    _folder: tempfile::TempDir,
-    _context: Arc<Context>,
-}
-
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    fn value(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
-    }
-}
-
-fn parts() -> Vec<Box<dyn Part>> {
-    let mut parts = syncline_node::systems();
-    parts.push(Box::new(CallsPart::default()));
-    parts
-}
+/// A node that keeps recordings in a bucket.
+struct Node(RouterNode);
 
 impl Node {
     async fn start(endpoint: &str, bucket: &str) -> Node {
-        let folder = tempfile::tempdir().unwrap();
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let text = format!(
-            "[recordings]\ndir = {:?}\n[recordings.s3]\nendpoint = {endpoint:?}\nbucket = {bucket:?}\nprefix = \"box/\"\n\
-             access_key_id = \"id\"\nsecret_access_key = \"secret\"\n",
-            folder.path().display()
+        let file = format!(
+            "[recordings.s3]\nendpoint = {endpoint:?}\nbucket = {bucket:?}\nprefix = \"box/\"\n\
+             access_key_id = \"id\"\nsecret_access_key = \"secret\"\n"
         );
-        file.write_all(text.as_bytes()).unwrap();
-        let flags = Flags {
-            config: Some(file.path().to_owned()),
-            apps: Some("calls".to_owned()),
-            ..Flags::default()
-        };
-        let config = Config::load(&flags, &|_| None, parts()).unwrap();
-        let address = config.listen;
-        let context =
-            Context::new(config, Store::open("sqlite::memory:").await.unwrap(), address).await.unwrap();
-        Node { app: api::app(&context), _folder: folder, _context: context }
-    }
-
-    async fn send(&self, request: http::request::Builder, body: Vec<u8>) -> Answer {
-        let request = request.header(header::HOST, HOST).body(Body::from(body)).unwrap();
-        let response = self.app.clone().oneshot(request).await.unwrap();
-        let (status, headers) = (response.status(), response.headers().clone());
-        Answer { status, headers, body: response.into_body().collect().await.unwrap().to_bytes().to_vec() }
+        Node(node(&file).await)
     }
 
     async fn upload(&self, call: &str, sound: &[u8]) -> Answer {
-        let mut body = Vec::new();
-        for (name, bytes) in [
-            ("callLogId", call.as_bytes()),
-            ("recordingId", b"r-1"),
-            ("audio", sound),
-            ("meta", b"{\"a\":1}"),
-        ] {
-            body.extend_from_slice(
-                format!("--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n").as_bytes(),
-            );
-            body.extend_from_slice(bytes);
-            body.extend_from_slice(b"\r\n");
-        }
-        body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
-        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
-        self.send(Request::post("/api/ingest/recording-file").header(header::CONTENT_TYPE, kind), body).await
+        self.0.send(upload(recording(call, "r-1", sound, "{\"a\":1}"))).await
     }
 
     async fn play(&self, call: &str, range: Option<&str>) -> Answer {
-        let get = Request::get(format!("/storage/recordings/{call}/mixed.wav"));
-        let get = match range {
-            Some(range) => get.header(header::RANGE, range),
-            None => get,
-        };
-        self.send(get, Vec::new()).await
+        let mut get = Request::get(format!("/storage/recordings/{call}/mixed.wav"));
+        if let Some(range) = range {
+            get = get.header(header::RANGE, range);
+        }
+        self.0.send(get.body(Body::empty()).unwrap()).await
     }
 }
 
@@ -155,7 +87,7 @@ async fn ss_26_recordings_go_to_a_bucket_and_are_played_from_it_in_ranges() {
     let node = Node::start(&s3.url, "calls").await;
     let sound: Vec<u8> = (0..300_000).map(|at| (at * 31 + at / 251) as u8).collect();
     let stored = node.upload("c-1", &sound).await;
-    assert_eq!(stored.status, 200, "{}", String::from_utf8_lossy(&stored.body));
+    assert_eq!(stored.status, 200, "{}", stored.text());
     assert_eq!(stored.value()["length"], 300_000);
     assert_eq!(stored.value()["fileUrl"], format!("http://{HOST}/storage/recordings/c-1/mixed.wav"));
 
@@ -184,7 +116,7 @@ async fn ss_26_in_a_bucket_too_an_upload_repeats_and_nothing_is_replaced() {
     assert_eq!(node.upload("c-1", b"RIFF one").await.value(), first.value());
     let other = node.upload("c-1", b"RIFF two").await;
     assert_eq!((other.status.as_u16(), &other.value()["code"]), (422, &Value::from("recording-differs")));
-    assert_eq!(node.play("c-1", None).await.body, b"RIFF one");
+    assert_eq!(node.play("c-1", None).await.text(), "RIFF one");
 }
 
 #[tokio::test]
@@ -215,7 +147,7 @@ async fn a_storage_that_fails_with_an_endless_body_is_not_read_to_its_end() {
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(endless)).await });
     let node = Node::start(&url, "calls").await;
     for _ in 0..3 {
-        let answer = node.send(Request::get("/storage/recordings/call-1/mixed.wav"), Vec::new()).await;
+        let answer = node.play("call-1", None).await;
         assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
     }
     let sent = sent.load(std::sync::atomic::Ordering::SeqCst);

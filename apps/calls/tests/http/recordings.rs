@@ -10,16 +10,17 @@ use futures::{StreamExt, stream};
 use http::{Request, header};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use syncline_testing::{Answer, HOST, RouterNode};
 use tempfile::TempDir;
 
 use crate::form::{BOUNDARY, form, recording, upload};
-use crate::world::{Answer, HOST, World};
+use crate::world::node;
 
 const CALL: &str = "550e8400-e29b-41d4-a716-446655440000";
 const RECORDING: &str = "7d444840-9dc0-11d1-b245-5ffdce74fad2";
 
 struct Place {
-    world: World,
+    world: RouterNode,
     folder: TempDir,
 }
 
@@ -30,7 +31,7 @@ impl Place {
 
     async fn within(folder: TempDir, more: &str) -> Place {
         let dir = folder.path().join("root");
-        let world = World::new(&format!("[recordings]\ndir = {:?}\n{more}\n", dir.display())).await;
+        let world = node(&format!("[recordings]\ndir = {:?}\n{more}\n", dir.display())).await;
         Place { world, folder }
     }
 
@@ -103,7 +104,7 @@ async fn ss_07_the_address_of_a_recording_is_the_public_one_where_there_is_one()
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().display().to_string();
     let file = format!("public_base_url = \"https://calls.example/app/\"\n[recordings]\ndir = {dir:?}\n");
-    let world = World::new(&file).await;
+    let world = node(&file).await;
     let answer = world.send(upload(recording("c1", "r1", b"RIFF", "{}"))).await;
     assert_eq!(answer.value()["fileUrl"], "https://calls.example/app/storage/recordings/c1/mixed.wav");
 }
@@ -378,7 +379,7 @@ async fn ss_09_a_recording_that_somebody_else_put_there_is_played_and_not_replac
 async fn ss_27_recordings_need_the_token_in_and_out() {
     let place = Place::new("").await;
     let dir = place.root().display().to_string();
-    let world = World::new(&format!("token = \"open-sesame\"\n[recordings]\ndir = {dir:?}\n")).await;
+    let world = node(&format!("token = \"open-sesame\"\n[recordings]\ndir = {dir:?}\n")).await;
     let body = recording(CALL, RECORDING, b"RIFF", "{}");
     world.send(upload(body.clone())).await.refused(401, "unauthorized");
     let path = format!("/storage/recordings/{CALL}/mixed.wav");

@@ -1,12 +1,13 @@
 //! The routes of the bookshelf. Nothing is looked up here: what is scanned stays as it was scanned.
 
 use serde_json::{Value, json};
+use syncline_testing::walk;
 
-use crate::world::World;
+use crate::world::node;
 
 #[tokio::test]
 async fn bk_01_every_way_to_write_an_isbn_is_the_same_book_and_the_rest_is_refused() {
-    let world = World::new("").await;
+    let world = node("").await;
     let scan = async |body: Value| world.json("POST", "/api/shelf/scan", &body.to_string()).await;
     let one = scan(json!({ "isbn": "978-4-00-000007-9" })).await;
     assert_eq!(one.status, 202);
@@ -49,7 +50,7 @@ async fn bk_01_every_way_to_write_an_isbn_is_the_same_book_and_the_rest_is_refus
 
 #[tokio::test]
 async fn bk_07_a_scan_is_on_the_shelf_and_in_the_queue_when_it_is_answered() {
-    let world = World::new("").await;
+    let world = node("").await;
     for isbn in ["9784000000017", "9784000000024", "9784000000031"] {
         world.json("POST", "/api/shelf/scan", &json!({ "isbn": isbn }).to_string()).await;
     }
@@ -76,9 +77,27 @@ async fn bk_07_a_scan_is_on_the_shelf_and_in_the_queue_when_it_is_answered() {
     world.get("/api/shelf/books/no-isbn").await.refused(400, "invalid-isbn");
 }
 
+/// An ISBN, another one for each number.
+fn isbn(number: usize) -> String {
+    let digits = format!("97840{number:07}");
+    let weighed = digits.bytes().zip([1, 3].into_iter().cycle());
+    let sum: usize = weighed.map(|(digit, weight)| usize::from(digit - b'0') * weight).sum();
+    format!("{digits}{}", (10 - sum % 10) % 10)
+}
+
+#[tokio::test]
+async fn bk_07_the_shelf_is_listed_to_its_end_by_short_pages_and_by_long_ones() {
+    let world = node("").await;
+    let isbns: Vec<String> = (0..200).map(isbn).collect();
+    let scanned = world.json("POST", "/api/shelf/scan", &json!({ "isbns": isbns }).to_string()).await;
+    assert_eq!(scanned.value()["refused"], json!([]));
+    let listed = walk::a_listing_leads_through_everything(&world, "/api/shelf/books?", "books", "isbn").await;
+    assert_eq!(listed, 200);
+}
+
 #[tokio::test]
 async fn bk_02_a_search_is_saved_listed_changed_and_forgotten() {
-    let world = World::new("").await;
+    let world = node("").await;
     let post = async |body: Value| world.json("POST", "/api/shelf/search", &body.to_string()).await;
     let saved = post(json!({ "title": "港 ", "from": "2020", "publisher": "" })).await;
     assert_eq!(saved.status, 202);
@@ -116,7 +135,7 @@ async fn bk_02_a_search_is_saved_listed_changed_and_forgotten() {
 
 #[tokio::test]
 async fn bk_08_covers_may_come_from_the_sources_and_from_nowhere_else() {
-    let world = World::new("[shelf]\nrakuten_base_url = \"http://127.0.0.1:4000/rakuten\"\n").await;
+    let world = node("[shelf]\nrakuten_base_url = \"http://127.0.0.1:4000/rakuten\"\n").await;
     let pictures = async |page: &str| {
         let answer = world.get(page).await;
         let policy = answer.header("content-security-policy").to_owned();
@@ -132,7 +151,37 @@ async fn bk_08_covers_may_come_from_the_sources_and_from_nowhere_else() {
 
 #[tokio::test]
 async fn a_node_without_a_shelf_has_none_of_its_queues() {
-    let world = World::new("apps = []\n").await;
+    let world = node("apps = []\n").await;
     world.json("POST", "/api/shelf/scan", "{\"isbn\":\"9784000000079\"}").await.refused(404, "not-found");
     assert_eq!(world.get("/api/queues").await.value(), json!({ "queues": [] }));
+}
+
+#[tokio::test]
+async fn qu_24_the_queues_of_the_shelf_say_how_they_are() {
+    let world = node("").await;
+    let list = world.get("/api/queues").await.value();
+    let pace = |queue: &Value| {
+        json!([queue["name"], queue["concurrency"], queue["interval_ms"], queue["retry_delay_ms"]])
+    };
+    let paces: Vec<Value> = list["queues"].as_array().unwrap().iter().map(pace).collect();
+    let expected = json!([
+        ["fetchGoogleSearch", 1, 100, 500],
+        ["fetchRakutenSearch", 1, 500, 500],
+        ["fetchNdlSearch", 1, 50, 1000],
+        ["ndlSearch", 2, 0, 1000],
+        ["scanner", 1, 0, 1000],
+        ["fetchBookImage", 1, 0, 1000],
+    ]);
+    assert_eq!(Value::from(paces), expected);
+    let metrics = world.get("/metrics").await;
+    assert!(metrics.text().contains("syncline_queue_running{queue=\"scanner\"} 0"), "{metrics:?}");
+}
+
+#[tokio::test]
+async fn qu_23_a_queue_of_the_shelf_refuses_keys_that_are_none_of_its_own() {
+    let world = node("").await;
+    for (queue, key) in [("scanner", "9784000000070"), ("ndlSearch", "{}")] {
+        let body = json!({ "kind": "new", "keys": [key] }).to_string();
+        world.json("POST", &format!("/api/queues/{queue}"), &body).await.refused(400, "invalid-key");
+    }
 }
