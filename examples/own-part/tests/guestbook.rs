@@ -16,6 +16,7 @@ fn builder(file: &str) -> NodeBuilder {
 
 #[tokio::test]
 async fn hs_02_a_part_of_a_stranger_has_configuration_routes_events_rules_and_commands() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let node = builder("[guestbook]\nentries_max = 2\n").start().await;
     let mut heard = node.context().events.listen();
     let program = add_to(clap::Command::new("program"), &commands());
