@@ -6,6 +6,7 @@
 //!
 //! - [`time`]: the one type for a moment
 //! - [`kv`]: what a key and a value may be
+//! - [`text`]: foreign text on one bounded line
 //! - [`retry`]: how long to wait after a failure, and when to give up
 //! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
@@ -23,5 +24,6 @@ pub mod retry;
 #[cfg(feature = "schedule")]
 pub mod schedule;
 pub mod state;
+pub mod text;
 pub mod time;
 pub mod viewer;

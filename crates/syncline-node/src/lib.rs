@@ -50,7 +50,6 @@ pub mod viewer;
 mod address;
 mod address_rate;
 mod rationed;
-mod text;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};

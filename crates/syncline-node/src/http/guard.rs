@@ -12,14 +12,12 @@ use std::str::FromStr;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use syncline_core::text::excerpt;
 use url::Url;
 
 use super::Error;
 use crate::config::Config;
 use crate::part::{CrossSite, Rules};
-
-/// Longest host or origin that is repeated in an answer.
-const SHOWN_MAX_CHARS: usize = 100;
 
 /// The hosts a node answers to and the origins it lets in.
 pub struct Guard {
@@ -150,6 +148,5 @@ fn push_with_port(hosts: &mut Vec<String>, name: &str, port: u16, usual: u16) {
 }
 
 fn shown(value: &HeaderValue) -> String {
-    let text: String = String::from_utf8_lossy(value.as_bytes()).chars().take(SHOWN_MAX_CHARS).collect();
-    format!("{text:?}")
+    format!("{:?}", excerpt(&String::from_utf8_lossy(value.as_bytes())))
 }
