@@ -50,6 +50,7 @@ pub mod viewer;
 mod address;
 mod address_rate;
 mod rationed;
+mod store_retry;
 
 pub use config::Config;
 pub use node::{Context, Node, Running, StartError};

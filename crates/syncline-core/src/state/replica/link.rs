@@ -15,11 +15,12 @@ use super::super::sorted::Set;
 use super::super::stamp::Stamp;
 use super::operate::{REMOTE, Request};
 use super::{Phase, Replica};
+use crate::retry;
 use crate::time::Timestamp;
 
 /// The first pause after a failure; each is twice the one before, up to the longest, for as long as it takes.
-const PAUSE_MIN_MS: u64 = 1_000;
-const PAUSE_MAX_MS: u64 = 60_000;
+const PAUSE_INITIAL: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A moment up to which everything was exchanged is stored again when it is this old.
 const SINCE_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// The refusal of a node whose removals this device has not all heard of.
@@ -391,10 +392,8 @@ impl Replica {
     fn link_failed(&mut self, status: LinkStatus, random: u32) {
         self.link.restart();
         self.link.failures = self.link.failures.saturating_add(1);
-        // Whole numbers: what computes with fractions would be a good part of the module that pages load.
-        let pause_ms = (PAUSE_MIN_MS << (self.link.failures - 1).min(6)).min(PAUSE_MAX_MS);
-        let sooner_ms = (pause_ms / 2 * u64::from(random)) >> 32;
-        self.link.not_before = self.now + Duration::from_millis(pause_ms - sooner_ms);
+        let pause = retry::doubled(PAUSE_INITIAL, PAUSE_MAX, self.link.failures, random);
+        self.link.not_before = self.now + pause;
         self.tell_link(status);
     }
 
