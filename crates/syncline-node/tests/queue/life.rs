@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
+use syncline_sim::until;
 
 use crate::api::{Api, Said};
-use crate::world::{World, until};
+use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qu_20_what_waits_when_a_node_stops_is_done_by_the_next() {
@@ -16,7 +17,7 @@ async fn qu_20_what_waits_when_a_node_stops_is_done_by_the_next() {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let first = World::start(folder.path(), None, &file, &[]).await;
     first.enqueue("words", "new", &keys).await;
-    until("some calls", async || (api.calls().len() >= 5).then_some(())).await;
+    until("some calls", async || api.calls().len() >= 5).await;
     first.node.stop().await;
     let before = api.calls().len();
     assert!(before < 20, "{before}");
@@ -39,7 +40,7 @@ async fn qu_20_a_call_that_does_not_end_is_given_back_when_the_node_stops() {
     let file = format!("apps = []\n{}", api.queue("words", "interval_ms = 20\ntimeout_sec = 600"));
     let first = World::start(folder.path(), None, &file, &[]).await;
     first.enqueue("words", "new", &["a"]).await;
-    until("the call", async || (!api.calls().is_empty()).then_some(())).await;
+    until("the call", async || !api.calls().is_empty()).await;
     first.node.stop().await;
 
     let second = World::start(folder.path(), None, &file, &[]).await;

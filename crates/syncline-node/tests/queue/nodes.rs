@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
+use syncline_sim::until_some;
 use syncline_stand_ins::{Api as Demo, Settings, Upstreams};
 
 use crate::api::{Api, Said};
-use crate::world::{World, until};
+use crate::world::World;
 
 mod postgres {
     use super::*;
@@ -58,7 +59,7 @@ mod postgres {
         a.post("/api/shelf/scan", &json!({ "isbns": texts[..6] })).await;
         b.post("/api/shelf/scan", &json!({ "isbns": texts[6..] })).await;
         let expected = isbns.iter().filter(|isbn| upstreams.catalogue().entry(**isbn).in_library).count();
-        until("the shelf to be complete", async || {
+        until_some("the shelf to be complete", async || {
             let books = b.get("/api/shelf/books").await;
             let list = books["books"].as_array()?;
             let ready = list.iter().all(|book| book["state"] == "found" && book["cover_state"] != "waiting");

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use syncline_books::Isbn13;
+use syncline_sim::{until, until_some};
 use syncline_stand_ins::{Api as Demo, Pace, Settings, Upstreams};
 
 use crate::api::{Api, Said};
-use crate::world::{World, until};
+use crate::world::World;
 
 /// The stand-ins, as fast as anybody asks.
 async fn upstreams() -> Upstreams {
@@ -28,7 +29,7 @@ async fn books(world: &World) -> Vec<Value> {
 
 /// The shelf once nothing on it is waited for.
 async fn settled(world: &World) -> Vec<Value> {
-    until("the shelf to settle", async || {
+    until_some("the shelf to settle", async || {
         let books = books(world).await;
         let ready = |book: &Value| book["state"] == "found" && book["cover_state"] != "waiting";
         books.iter().all(ready).then_some(books)
@@ -76,10 +77,7 @@ async fn bk_07_scans_go_on_after_a_restart_and_a_removed_book_can_be_scanned_aga
     let texts: Vec<String> = isbns.iter().map(ToString::to_string).collect();
     let first = World::start(folder.path(), None, UNPACED, &upstreams.environment()).await;
     first.post("/api/shelf/scan", &json!({ "isbns": texts })).await;
-    until("some books", async || {
-        books(&first).await.iter().any(|book| book["state"] == "found").then_some(())
-    })
-    .await;
+    until("some books", async || books(&first).await.iter().any(|book| book["state"] == "found")).await;
     first.node.stop().await;
 
     let second = World::start(folder.path(), None, UNPACED, &upstreams.environment()).await;
@@ -116,7 +114,7 @@ async fn bk_02_a_saved_search_collects_all_pages_and_is_refreshed_when_saved_aga
     let saved = world.post("/api/shelf/search", &json!({ "publisher": word })).await;
     let path = format!("/api/shelf/searches/{}?limit=1000", saved["id"]);
     let found = async || {
-        until("the collection", async || {
+        until_some("the collection", async || {
             let collection = world.get(&path).await;
             (collection["state"] == "found").then_some(collection)
         })
@@ -133,7 +131,7 @@ async fn bk_02_a_saved_search_collects_all_pages_and_is_refreshed_when_saved_aga
     assert!(again["found_at"].as_u64() > first["found_at"].as_u64());
     assert_eq!(again["count"], first["count"]);
     assert_eq!(upstreams.stats().apis[Demo::Ndl as usize].calls, 2 * calls, "the library was asked anew");
-    until("all covers", async || {
+    until_some("all covers", async || {
         let collection = world.get(&path).await;
         collection["books"].as_array()?.iter().all(|book| book["cover_state"] != "waiting").then_some(())
     })
@@ -218,10 +216,10 @@ async fn bk_01_a_scan_is_kept_while_the_library_is_away_and_leaves_only_when_it_
     until("the library to be asked again", async || {
         let asked = api.calls().len();
         assert!(asked >= 4 || books(&world).await.len() == 1);
-        (asked >= 4).then_some(())
+        asked >= 4
     })
     .await;
-    until("the book to leave", async || books(&world).await.is_empty().then_some(())).await;
+    until("the book to leave", async || books(&world).await.is_empty()).await;
     assert_eq!(world.ended("scanner", "9784000000017").await["result"], Value::Null);
     loop {
         let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap();

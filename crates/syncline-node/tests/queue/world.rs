@@ -3,16 +3,12 @@
 #[path = "../common/parts.rs"]
 mod parts;
 
-use std::future::Future;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use syncline_node::config::Flags;
 use syncline_node::{Config, Node, Running};
-
-/// How long anything may take before a test gives up. No test passes because of it.
-const PATIENCE: Duration = Duration::from_secs(90);
+use syncline_sim::until_some;
 
 /// A running node.
 pub(crate) struct World {
@@ -67,7 +63,7 @@ impl World {
 
     /// What is known of a key once it has ended.
     pub(crate) async fn ended(&self, queue: &str, key: &str) -> Value {
-        until("a key to end", async || {
+        until_some("a key to end", async || {
             let known = self.get(&format!("/api/queues/{queue}/results/{key}?wait_ms=20000")).await;
             ["done", "failed", "dead"].contains(&known["state"].as_str()?).then_some(known)
         })
@@ -81,17 +77,5 @@ impl World {
 
     fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.node.address())
-    }
-}
-
-/// Asks again and again until there is an answer.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -17,7 +17,7 @@ async fn vw_25_the_first_viewer_starts_the_job_at_once_and_only_once_for_each_fi
     assert!(run["bucket"].as_str().unwrap().ends_with("-01-01T00:00"), "{run}");
     world.bye("first").await;
     world.beat("second").await;
-    let metrics = crate::world::until("the second arrival to be decided", async || {
+    let metrics = syncline_sim::until_some("the second arrival to be decided", async || {
         let text = reqwest::get(world.url("/metrics")).await.unwrap().text().await.unwrap();
         text.contains("reason=\"another node has this minute\"} 1").then_some(text)
     })

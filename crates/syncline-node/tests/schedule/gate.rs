@@ -1,8 +1,9 @@
 //! Nobody watches: nothing runs. Somebody comes: the next firing runs.
 
 use serde_json::json;
+use syncline_sim::until;
 
-use crate::world::{World, is, until};
+use crate::world::{World, is};
 
 const PICTURE: &str = r#"
 [[jobs]]
@@ -69,14 +70,14 @@ async fn vw_08_an_unchanged_input_is_skipped_as_such_and_a_changed_one_runs() {
     std::fs::write(&input, "two").unwrap();
     until("a second run", async || {
         let runs = world.history("render").await;
-        (runs.iter().filter(|run| is(run, "run: always", "done")).count() == 2).then_some(())
+        runs.iter().filter(|run| is(run, "run: always", "done")).count() == 2
     })
     .await;
     std::fs::remove_file(&input).unwrap();
     // In doubt the input has changed.
     until("a third run", async || {
         let runs = world.history("render").await;
-        (runs.iter().filter(|run| is(run, "run: always", "done")).count() >= 3).then_some(())
+        runs.iter().filter(|run| is(run, "run: always", "done")).count() >= 3
     })
     .await;
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use syncline_sim::until;
+
 use crate::sink::Sink;
-use crate::world::{World, until};
+use crate::world::World;
 
 mod postgres {
     use super::*;
@@ -20,7 +22,7 @@ mod postgres {
         let (a, b, c) = tokio::join!(World::on(url, &jobs), World::on(url, &jobs), World::on(url, &jobs));
         // Heard by one node, acted upon by whichever is first.
         b.beat("somebody").await;
-        until("five runs", async || (sink.calls().len() >= 5).then_some(())).await;
+        until("five runs", async || sink.calls().len() >= 5).await;
         for world in [a, b, c] {
             world.node.stop().await;
         }

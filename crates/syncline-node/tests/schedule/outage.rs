@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use syncline_sim::postgres::Cluster;
+use syncline_sim::until;
 
 use crate::sink::Sink;
-use crate::world::{World, is, until};
+use crate::world::{World, is};
 
 mod postgres {
     use super::*;
@@ -22,7 +23,7 @@ mod postgres {
         world.run("open", |run| is(run, "skip: no viewer", "skipped")).await;
         assert_eq!(sink.calls().len(), 0);
         cluster.stop_immediate().unwrap();
-        until("two runs without a store", async || (sink.calls().len() >= 2).then_some(())).await;
+        until("two runs without a store", async || sink.calls().len() >= 2).await;
         cluster.restart().unwrap();
         let before = sink.calls().len();
         world

@@ -2,9 +2,10 @@
 
 use axum::http::StatusCode;
 use serde_json::json;
+use syncline_sim::until;
 
 use crate::sink::Sink;
-use crate::world::{World, is, until};
+use crate::world::{World, is};
 
 /// A job that only runs by hand within a test.
 fn by_hand(name: &str, more: &str) -> String {
@@ -95,7 +96,7 @@ async fn vw_20_a_program_over_its_time_leaves_nothing_running() {
     let pid = std::fs::read_to_string(pid).unwrap();
     until("the grandchild to be gone", async || {
         let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        (status.is_empty() || status.contains(") Z ")).then_some(())
+        status.is_empty() || status.contains(") Z ")
     })
     .await;
 }

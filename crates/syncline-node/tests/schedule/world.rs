@@ -3,16 +3,12 @@
 #[path = "../common/parts.rs"]
 mod parts;
 
-use std::future::Future;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use syncline_node::config::Flags;
 use syncline_node::{Config, Node, Running};
-
-/// How long anything may take before a test gives up. No test passes because of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use syncline_sim::until_some;
 
 /// A node with its folder.
 pub(crate) struct World {
@@ -72,19 +68,7 @@ impl World {
 
     /// Waits for a line of history that fits.
     pub(crate) async fn run(&self, job: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until("a line of history", async || self.history(job).await.into_iter().find(&fits)).await
-    }
-}
-
-/// Asks again and again until there is an answer.
-pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(Duration::from_millis(25)).await;
+        until_some("a line of history", async || self.history(job).await.into_iter().find(&fits)).await
     }
 }
 
