@@ -8,7 +8,7 @@
 //! - [`kv`]: what a key and a value may be
 //! - [`text`]: foreign text on one bounded line
 //! - [`retry`]: how long to wait after a failure, and when to give up
-//! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
+//! - [`viewer`]: who is watching: the page's heartbeat, a node's sessions, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 //! - [`queue`]: keyed work at the pace an outside API allows
 //! - [`outbox`]: what was committed here arrives there, once (feature `outbox`, on by default)
