@@ -53,21 +53,21 @@ const REQUESTS_MAX: usize = 16;
 
 /// What the schedule needs from the node around it.
 #[derive(Clone)]
-pub struct SchedulerDeps {
+pub(crate) struct SchedulerDeps {
     /// This process's name among the nodes.
-    pub node: String,
+    pub(crate) node: String,
     /// Who is watching.
-    pub viewers: Arc<Viewers>,
+    pub(crate) viewers: Arc<Viewers>,
     /// Where claims and history are kept.
-    pub store: Arc<dyn store::Schedule>,
+    pub(crate) store: Arc<dyn store::Schedule>,
     /// Where inputs' hashes are kept.
-    pub kv: Arc<dyn syncline_store::kv::Kv>,
+    pub(crate) kv: Arc<dyn syncline_store::kv::Kv>,
     /// What jobs of parts do.
-    pub kinds: JobKinds,
+    pub(crate) kinds: JobKinds,
     /// Where decisions are announced.
-    pub events: Bus,
+    pub(crate) events: Bus,
     /// Where they are counted.
-    pub metrics: Registry,
+    pub(crate) metrics: Registry,
 }
 
 /// The running schedule. Clones are the same one.
@@ -102,7 +102,7 @@ pub enum JobError {
 
 impl Scheduler {
     /// A runner for each job. Nothing runs before [`Scheduler::start`].
-    pub fn new(jobs: &[Job], deps: &SchedulerDeps) -> Scheduler {
+    pub(crate) fn new(jobs: &[Job], deps: &SchedulerDeps) -> Scheduler {
         let tools = work::Tools { client: crate::outbound::client(), kinds: deps.kinds.clone() };
         let handles = jobs.iter().map(|job| {
             let (requests, waiting) = mpsc::channel(REQUESTS_MAX);
@@ -113,7 +113,7 @@ impl Scheduler {
     }
 
     /// Starts the runners. They end when `stop` is cancelled; `tracker` waits for them and for runs under way.
-    pub fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
+    pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
         for JobHandle { runner, .. } in self.jobs.iter() {
             let control = RunControl { stop: stop.clone(), tracker: tracker.clone() };
             tracker.spawn(Arc::clone(runner).run(control));

@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::part::{CrossSite, Rules};
 
 /// The hosts a node answers to and the origins it lets in.
-pub struct Guard {
+pub(crate) struct Guard {
     /// Exact values of `Host`, in lower case.
     hosts: Vec<String>,
     /// The port on which any IP address will do as a host: a name is what rebinding needs.
@@ -29,7 +29,7 @@ pub struct Guard {
 
 impl Guard {
     /// For a node that really listens on `address`.
-    pub fn new(config: &Config, address: SocketAddr) -> Guard {
+    pub(crate) fn new(config: &Config, address: SocketAddr) -> Guard {
         let port = address.port();
         let mut hosts = Vec::new();
         for name in [address.ip().to_string(), "localhost".into(), "127.0.0.1".into(), "::1".into()] {
