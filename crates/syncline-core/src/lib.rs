@@ -27,3 +27,8 @@ pub mod state;
 pub mod text;
 pub mod time;
 pub mod viewer;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -66,3 +66,8 @@ pub fn systems() -> Vec<Box<dyn part::Part>> {
         Box::new(inbox::OutboxPart::default()),
     ]
 }
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -32,11 +32,11 @@ const PARTS: &str = "data-parts=\"\"";
 
 /// The pages and files of the platform.
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../web/pages"]
+#[folder = "$CARGO_MANIFEST_DIR/web/pages"]
 pub struct ConsoleFiles;
 
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../web/pkg"]
+#[folder = "$CARGO_MANIFEST_DIR/web/pkg"]
 struct Package;
 
 /// Whether this build can serve what pages need to count as viewers.
