@@ -6,10 +6,8 @@ use syncline_books::Isbn13;
 use syncline_books::book::Book;
 use syncline_books::cover::Compressed;
 use syncline_books::isbn::Invalid;
+use syncline_core::text::excerpt;
 use utoipa::ToSchema;
-
-/// Characters of a refused input that are repeated.
-const INPUT_MAX_CHARS: usize = 100;
 
 /// What became of scans.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -40,8 +38,7 @@ pub struct RefusedScan {
 
 impl RefusedScan {
     pub(super) fn new(input: &str, invalid: Invalid) -> RefusedScan {
-        let input = input.chars().take(INPUT_MAX_CHARS).collect();
-        RefusedScan { input, reason: format!("{invalid}; {}", invalid.hint()) }
+        RefusedScan { input: excerpt(input), reason: format!("{invalid}; {}", invalid.hint()) }
     }
 }
 

@@ -25,14 +25,14 @@ pub(crate) fn measure() -> Result<Value> {
     fill(&node)?;
     let took = started.elapsed();
     let (after, most) = process::memory_bytes(node.process())?;
-    let roster = metric(&node, "syncline_viewer_memory_bytes")?;
+    let table = metric(&node, "syncline_viewer_memory_bytes")?;
     let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
     let grown = after.saturating_sub(before);
     let rows = [
         ("the process without a viewer", before),
         ("with all of them", after),
         ("growth", grown),
-        ("of which the roster, by its own account", roster),
+        ("of which the session table, by its own account", table),
         ("most the process ever had", most),
         ("limit", LIMIT_BYTES),
     ];
@@ -42,7 +42,7 @@ pub(crate) fn measure() -> Result<Value> {
     println!("\nThey came over HTTP within {:.0} s.", took.as_secs_f64());
     Ok(json!({
         "sessions": SESSIONS, "before_bytes": before, "after_bytes": after, "most_bytes": most,
-        "grown_bytes": grown, "roster_bytes": roster, "limit_bytes": LIMIT_BYTES,
+        "grown_bytes": grown, "table_bytes": table, "limit_bytes": LIMIT_BYTES,
         "filled_in_seconds": took.as_secs_f64(),
     }))
 }

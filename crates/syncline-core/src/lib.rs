@@ -6,8 +6,9 @@
 //!
 //! - [`time`]: the one type for a moment
 //! - [`kv`]: what a key and a value may be
+//! - [`text`]: foreign text on one bounded line
 //! - [`retry`]: how long to wait after a failure, and when to give up
-//! - [`viewer`]: who is watching: the page's heartbeat, a node's roster, what nodes tell each other
+//! - [`viewer`]: who is watching: the page's heartbeat, a node's sessions, what nodes tell each other
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 //! - [`queue`]: keyed work at the pace an outside API allows
 //! - [`outbox`]: what was committed here arrives there, once (feature `outbox`, on by default)
@@ -23,5 +24,11 @@ pub mod retry;
 #[cfg(feature = "schedule")]
 pub mod schedule;
 pub mod state;
+pub mod text;
 pub mod time;
 pub mod viewer;
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,8 +3,13 @@
 //! The delay grows by a factor up to a cap and is then shortened by chance, so that many who failed together do
 //! not return together. Shortened, never lengthened: `max_delay` is a promise. Waiting, drawing the random
 //! number and knowing which failures are worth another attempt are the caller's.
+//!
+//! [`Policy`] is what somebody configures. [`doubled`] is the same curve with a factor of two in whole numbers, for modules
+//! that pages load: computing with fractions would be a good part of them.
 
 use std::time::Duration;
+
+use crate::time::whole_ms;
 
 /// A budget of attempts and the pauses between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,6 +55,15 @@ impl Policy {
     }
 }
 
+/// The pause after `failures` failures in a row: `initial` after the first, twice as long after each further one, at most
+/// `max`. Chance takes away up to half of it: none where `random` is 0, almost half where it is `u32::MAX`.
+#[must_use]
+pub fn doubled(initial: Duration, max: Duration, failures: u32, random: u32) -> Duration {
+    let pause = initial.saturating_mul(1 << failures.saturating_sub(1).min(31)).min(max);
+    let sooner_ms = (whole_ms(pause) / 2).saturating_mul(u64::from(random)) >> 32;
+    pause.saturating_sub(Duration::from_millis(sooner_ms))
+}
+
 /// `share` brought into 0..=1; not-a-number becomes 0.
 fn unit(share: f64) -> f64 {
     if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) }
@@ -88,6 +102,17 @@ mod tests {
         let half = Policy { jitter: 0.5, ..STEADY };
         assert_eq!(half.delay(1, 0.0), Some(Duration::from_millis(100)));
         assert_eq!(half.delay(1, 1.0), Some(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn doubled_pauses_grow_to_the_longest_and_chance_takes_half_at_most() {
+        let (initial, max) = (Duration::from_secs(1), Duration::from_secs(60));
+        let pauses =
+            [0, 1, 2, 3, 6, 7, 8, u32::MAX].map(|failures| doubled(initial, max, failures, 0).as_secs());
+        assert_eq!(pauses, [1, 1, 2, 4, 32, 60, 60, 60]);
+        let ms = |random| doubled(initial, max, 2, random).as_millis();
+        assert_eq!((ms(0), ms(1 << 31), ms(u32::MAX)), (2_000, 1_500, 1_001));
+        assert_eq!(doubled(Duration::MAX, Duration::MAX, 9, 0), Duration::MAX);
     }
 
     proptest! {

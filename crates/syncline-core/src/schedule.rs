@@ -15,6 +15,6 @@ mod ticker;
 pub use bucket::{Bucket, InvalidBucket};
 pub use cost::{Cost, InvalidCost, Tally};
 pub use cron::{CRON_MAX_BYTES, Cron, InvalidCron};
-pub use gate::{Claim, Decision, Facts, Gate, Solo, Trigger, Watch, decide};
+pub use gate::{Audience, Claim, Decision, Facts, Gate, LocalRuns, Trigger, decide};
 pub use reason::{Reason, UnknownReason};
 pub use ticker::Ticker;

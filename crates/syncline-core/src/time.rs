@@ -58,7 +58,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-fn whole_ms(duration: Duration) -> u64 {
+/// Milliseconds of a duration, cut off.
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
     // Not `as_millis`: its 128 bits cost more than all else here where a processor has 64, and in WASM most of all.
     duration.as_secs().saturating_mul(1_000).saturating_add(duration.subsec_millis().into())
 }

@@ -1,20 +1,20 @@
 //! Who is watching.
 //!
-//! A page runs a [`Heartbeat`]; the node it talks to keeps its session in a [`Roster`] and pledges to the others,
-//! in a [`Report`], that somebody is here; every node adds up what [`Nodes`] it knows. Times to live run on the
+//! A page runs a [`Heartbeat`]; the node it talks to keeps its session in a [`SessionTable`] and promises the
+//! others, in a [`Report`], that somebody is here; every node adds up what its [`Peers`] report. Times to live run on the
 //! monotonic clock of whoever counts, never on the time of day.
 
 mod heartbeat;
-mod nodes;
+mod peers;
 mod report;
-mod roster;
 mod session;
+mod sessions;
 
 pub use heartbeat::{Heartbeat, Input, Message, Output, PING_EVERY};
-pub use nodes::Nodes;
-pub use report::{Draft, Pledge, REPORT_EVERY, REPORT_PREFIX, REPORT_TTL, Report, SLACK, report_key};
-pub use roster::{Beat, Change, REMOVED_PER_EXPIRE, Roster};
+pub use peers::Peers;
+pub use report::{Draft, OwnReport, REPORT_EVERY, REPORT_PREFIX, REPORT_TTL, Report, SLACK, report_key};
 pub use session::{InvalidSession, SESSION_MAX_BYTES, SessionId};
+pub use sessions::{BeatOutcome, OccupancyChange, REMOVED_PER_EXPIRE, SessionTable};
 
 use std::time::Duration;
 

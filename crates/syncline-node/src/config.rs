@@ -29,7 +29,7 @@ use crate::secret::{Secret, redact_url};
 use reader::Report;
 
 /// The file that is read when no other is named and it exists.
-pub const DEFAULT_FILE: &str = "syncline.toml";
+const DEFAULT_FILE: &str = "syncline.toml";
 
 /// Largest configuration file: beyond this it is some other file.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;

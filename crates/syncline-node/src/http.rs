@@ -5,17 +5,17 @@
 //! looked at, panics and slow handlers become errors, errors become JSON, and everything is counted. Handlers only ever
 //! see requests that may be answered.
 
-pub mod auth;
 pub mod body;
-pub mod error;
-pub mod guard;
-pub mod metrics;
 pub mod range;
 
+pub(crate) mod auth;
 pub(crate) mod caller;
 mod door;
+mod error;
 mod events;
+pub(crate) mod guard;
 pub(crate) mod health;
+mod metrics;
 mod openapi;
 mod pages;
 mod rules;

@@ -20,6 +20,7 @@ use metrics::{Counter, Histogram};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
+use syncline_core::text::excerpt;
 use syncline_store::Store;
 use syncline_store::inbox::{Arrival, Entity, Inbox, ListCursor, Put, unknown_type};
 use syncline_store::outbox::Outbox;
@@ -123,7 +124,7 @@ impl Entities {
         let found = self.kinds.iter().find(|kind| kind.entity_type.as_str() == name);
         found.ok_or_else(|| {
             let known = self.kinds.iter().map(|kind| kind.entity_type.to_string()).collect();
-            Error::Unknown { name: name.chars().take(100).collect(), known }
+            Error::Unknown { name: excerpt(name), known }
         })
     }
 

@@ -4,7 +4,7 @@
 //!
 //! - [`config`]: what the node is told, from flags, environment and `syncline.toml`
 //! - [`part`]: the seam through which systems, apps and anybody's own part plug in
-//! - [`node`]: the parts put together, started and stopped ([`Node::start`], [`Context`])
+//! - [`Node`]: the parts put together, started and stopped ([`Node::start`], [`Context`])
 //! - [`server`]: the accept loop; no connection sits for ever
 //! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
 //! - [`folder`]: files beneath a folder and nowhere else
@@ -36,7 +36,6 @@ pub mod kv;
 pub mod lock;
 pub mod log;
 pub mod metrics;
-pub mod node;
 pub mod outbound;
 pub mod outbox;
 pub mod part;
@@ -49,11 +48,12 @@ pub mod viewer;
 
 mod address;
 mod address_rate;
+mod node;
 mod rationed;
-mod text;
+mod store_retry;
 
 pub use config::Config;
-pub use node::{Context, Node, Running, StartError};
+pub use node::{Context, Node, NodeId, Running, StartError};
 
 /// The systems of the platform, in the order in which they are built: a system may use those before it.
 pub fn systems() -> Vec<Box<dyn part::Part>> {
@@ -66,3 +66,8 @@ pub fn systems() -> Vec<Box<dyn part::Part>> {
         Box::new(inbox::OutboxPart::default()),
     ]
 }
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -66,7 +66,7 @@ pub async fn exchange(request: RequestBuilder, max_bytes: usize) -> Result<Reply
 }
 
 /// The same where other statuses are successes, too.
-pub async fn exchange_for(
+pub(crate) async fn exchange_for(
     request: RequestBuilder,
     max_bytes: usize,
     is_success: impl Fn(u16) -> bool,

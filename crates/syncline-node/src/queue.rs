@@ -210,7 +210,12 @@ impl Queues {
     }
 
     /// The same once the key has ended, or after `wait`, whichever is sooner.
-    pub async fn entry_within(&self, name: &str, key: &str, wait: Duration) -> Result<Option<Entry>, Error> {
+    pub(crate) async fn entry_within(
+        &self,
+        name: &str,
+        key: &str,
+        wait: Duration,
+    ) -> Result<Option<Entry>, Error> {
         match tokio::time::timeout(wait, self.ended(name, key)).await {
             Ok(entry) => entry,
             Err(_) => self.entry(name, key).await,

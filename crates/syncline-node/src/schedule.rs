@@ -1,8 +1,8 @@
 //! The schedule: jobs that run at their time, while somebody watches.
 //!
-//! Each job has a lane: one task that waits for the job's firings, asks core whether to run, competes with other nodes
-//! for the bucket and writes down what came of it. Lanes share nothing, so a job that hangs holds up no other. All
-//! rules are core's; this file is where lanes are started, asked and watched over.
+//! Each job has a runner: one task that waits for the job's firings, asks core whether to run, claims the bucket in
+//! competition with other nodes and records what came of it. Runners share nothing, so a job that hangs holds up no other.
+//! All rules are core's; this file starts runners, passes requests on to them and cleans up after them.
 //!
 //! What holds: one run for each job and bucket whatever the number of nodes (the store's claim); a store that cannot be
 //! read costs at most one run per process and bucket; a run ends within its time-outs; the run of a node that died is
@@ -14,8 +14,8 @@ pub(crate) mod config;
 mod http;
 mod input;
 mod kinds;
-mod lane;
 mod record;
+mod runner;
 mod work;
 
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub use config::{Call, Input, Job, JobKind, Run};
 pub(crate) use http::routes;
 pub(crate) use input::INPUT_PREFIX;
 pub use kinds::{JobKinds, JobWork};
-use lane::{Asked, Lane, RunControl};
 pub use record::{JobView, RunView, TotalsView};
+use runner::{JobRunner, RunControl, RunRequest};
 pub use work::Firing;
 
 /// How often dead nodes' runs and old history are looked for.
@@ -48,44 +48,44 @@ const ABANDON_MARGIN: Duration = Duration::from_secs(30);
 /// Rows one round of housekeeping removes from a job's history at most.
 const TRIM_STEP: usize = 500;
 
-/// Runs asked for by hand that may wait for their lane.
-const ASKED_MAX: usize = 16;
+/// Runs asked for by hand that may wait for their runner.
+const REQUESTS_MAX: usize = 16;
 
 /// What the schedule needs from the node around it.
 #[derive(Clone)]
-pub struct SchedulerDeps {
+pub(crate) struct SchedulerDeps {
     /// This process's name among the nodes.
-    pub node: String,
+    pub(crate) node: String,
     /// Who is watching.
-    pub viewers: Arc<Viewers>,
+    pub(crate) viewers: Arc<Viewers>,
     /// Where claims and history are kept.
-    pub store: Arc<dyn store::Schedule>,
+    pub(crate) store: Arc<dyn store::Schedule>,
     /// Where inputs' hashes are kept.
-    pub kv: Arc<dyn syncline_store::kv::Kv>,
+    pub(crate) kv: Arc<dyn syncline_store::kv::Kv>,
     /// What jobs of parts do.
-    pub kinds: JobKinds,
+    pub(crate) kinds: JobKinds,
     /// Where decisions are announced.
-    pub events: Bus,
+    pub(crate) events: Bus,
     /// Where they are counted.
-    pub metrics: Registry,
+    pub(crate) metrics: Registry,
 }
 
 /// The running schedule. Clones are the same one.
 #[derive(Clone)]
 pub struct Scheduler {
-    lanes: Arc<Vec<JobHandle>>,
+    jobs: Arc<Vec<JobHandle>>,
     store: Arc<dyn store::Schedule>,
 }
 
-/// A lane as seen from outside.
+/// A job as seen from outside its runner.
 struct JobHandle {
-    lane: Arc<Lane>,
-    asked: mpsc::Sender<Asked>,
+    runner: Arc<JobRunner>,
+    requests: mpsc::Sender<RunRequest>,
 }
 
 /// Why a job could not be asked to run.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum JobError {
     /// Nothing is called that.
     #[error("there is no job called {name:?}")]
     Unknown {
@@ -93,7 +93,7 @@ pub enum AskError {
         name: String,
     },
     /// Too many have asked already.
-    #[error("{ASKED_MAX} runs of this job are waiting already")]
+    #[error("{REQUESTS_MAX} runs of this job are waiting already")]
     Busy,
     /// The node is going down.
     #[error("the node is stopping")]
@@ -101,33 +101,34 @@ pub enum AskError {
 }
 
 impl Scheduler {
-    /// A lane for each job. Nothing runs before [`Scheduler::start`].
-    pub fn new(jobs: &[Job], deps: &SchedulerDeps) -> Scheduler {
+    /// A runner for each job. Nothing runs before [`Scheduler::start`].
+    pub(crate) fn new(jobs: &[Job], deps: &SchedulerDeps) -> Scheduler {
         let tools = work::Tools { client: crate::outbound::client(), kinds: deps.kinds.clone() };
         let handles = jobs.iter().map(|job| {
-            let (asked, waiting) = mpsc::channel(ASKED_MAX);
-            JobHandle { lane: Arc::new(Lane::new(job.clone(), deps.clone(), tools.clone(), waiting)), asked }
+            let (requests, waiting) = mpsc::channel(REQUESTS_MAX);
+            let runner = JobRunner::new(job.clone(), deps.clone(), tools.clone(), waiting);
+            JobHandle { runner: Arc::new(runner), requests }
         });
-        Scheduler { lanes: Arc::new(handles.collect()), store: Arc::clone(&deps.store) }
+        Scheduler { jobs: Arc::new(handles.collect()), store: Arc::clone(&deps.store) }
     }
 
-    /// Starts the lanes. They end when `stop` is cancelled; `tracker` waits for them and for runs under way.
-    pub fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
-        for JobHandle { lane, .. } in self.lanes.iter() {
+    /// Starts the runners. They end when `stop` is cancelled; `tracker` waits for them and for runs under way.
+    pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
+        for JobHandle { runner, .. } in self.jobs.iter() {
             let control = RunControl { stop: stop.clone(), tracker: tracker.clone() };
-            tracker.spawn(Arc::clone(lane).live(control));
+            tracker.spawn(Arc::clone(runner).run(control));
         }
         tracker.spawn(self.clone().keep_house(stop.clone()));
     }
 
     /// Every job with its last run and its totals.
     pub async fn jobs(&self) -> Result<Vec<JobView>, syncline_store::Error> {
-        let mut views = Vec::with_capacity(self.lanes.len());
-        for JobHandle { lane, .. } in self.lanes.iter() {
-            let filter = Filter { job: Some(&lane.job.name), ..Filter::default() };
+        let mut views = Vec::with_capacity(self.jobs.len());
+        for JobHandle { runner, .. } in self.jobs.iter() {
+            let filter = Filter { job: Some(&runner.job.name), ..Filter::default() };
             let last = self.store.history(filter, None, 1).await?.pop();
-            let totals = self.store.totals(Some(&lane.job.name)).await?;
-            views.push(JobView::new(&lane.job, lane.next_at(), lane.is_running(), last, &totals));
+            let totals = self.store.totals(Some(&runner.job.name)).await?;
+            views.push(JobView::new(&runner.job, runner.next_at(), runner.is_running(), last, &totals));
         }
         Ok(views)
     }
@@ -148,33 +149,33 @@ impl Scheduler {
     }
 
     /// Asks for a run now, whoever watches. Answers with the run as it began, or with the skip if one is under way.
-    pub async fn run_now(&self, name: &str) -> Result<RunView, AskError> {
-        let handle = self.handle(name).ok_or_else(|| AskError::Unknown { name: name.to_owned() })?;
+    pub async fn run_now(&self, name: &str) -> Result<RunView, JobError> {
+        let handle = self.handle(name).ok_or_else(|| JobError::Unknown { name: name.to_owned() })?;
         let (answer, answered) = oneshot::channel();
-        handle.asked.try_send(answer).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => AskError::Busy,
-            mpsc::error::TrySendError::Closed(_) => AskError::Stopping,
+        handle.requests.try_send(answer).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => JobError::Busy,
+            mpsc::error::TrySendError::Closed(_) => JobError::Stopping,
         })?;
-        answered.await.map_err(|_| AskError::Stopping)
+        answered.await.map_err(|_| JobError::Stopping)
     }
 
     fn handle(&self, name: &str) -> Option<&JobHandle> {
-        self.lanes.iter().find(|handle| handle.lane.job.name == name)
+        self.jobs.iter().find(|handle| handle.runner.job.name == name)
     }
 
     async fn keep_house(self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(HOUSEKEEPING_EVERY)).await.is_some() {
-            for JobHandle { lane, .. } in self.lanes.iter() {
-                if let Err(error) = self.tidy(lane).await {
-                    tracing::warn!(job = lane.job.name, %error, "a job's history could not be tidied");
+            for JobHandle { runner, .. } in self.jobs.iter() {
+                if let Err(error) = self.tidy(runner).await {
+                    tracing::warn!(job = runner.job.name, %error, "a job's history could not be tidied");
                 }
             }
         }
     }
 
     /// A run older than every attempt and pause it could have made has nobody running it, on whatever node it began.
-    async fn tidy(&self, lane: &Lane) -> Result<(), syncline_store::Error> {
-        let Job { name, timeout, retries, .. } = &lane.job;
+    async fn tidy(&self, runner: &JobRunner) -> Result<(), syncline_store::Error> {
+        let Job { name, timeout, retries, .. } = &runner.job;
         let longest = (*timeout + work::PAUSE_MAX) * (retries + 1) + ABANDON_MARGIN;
         let stale = self
             .store
@@ -187,7 +188,7 @@ impl Scheduler {
             let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
             let dead = Dead { nodes: Nodes::Only(&nodes), older_than: longest };
             for run in self.store.abandon(dead).await? {
-                lane.announce(RunView::from(run));
+                runner.announce(RunView::from(run));
             }
         }
         self.store.trim(name, Keep::default(), TRIM_STEP).await?;

@@ -1,7 +1,7 @@
 //! Values that must never reach a log, an error, a metric or a screen.
 //!
 //! [`Secret`] shows itself as `[redacted]` through every formatting trait; the text comes out through [`Secret::expose`]
-//! alone, so that each place that can leak is one search away. [`redact_url`] does the same for addresses with a password.
+//! alone, so that each place that can leak is one search away. `redact_url` does the same for addresses with a password.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ impl fmt::Display for Secret {
 /// Of a database's address these are the password and the query. Of any other address they are the user, the password,
 /// the query and the path: the address of a webhook is itself a key. A text that cannot be read as an address is hidden
 /// whole: nobody knows which part of it is the secret.
-pub fn redact_url(url: &str) -> String {
+pub(crate) fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();
     }

@@ -1,22 +1,23 @@
 //! Who is watching, as this node knows it.
 //!
-//! Heartbeats stay in memory: a [`Roster`] behind one short lock. What the nodes share is one report each in the kv, read
-//! back every few seconds (`viewer/others.rs`); the rules for both are core's. Guarantees: a heartbeat that is answered with
-//! success survives this process (its report is stored, VW-23); a store that fails costs no session its place in memory;
-//! sessions, addresses and history are bounded. Deciding what to do with the answer is the scheduler's.
+//! Heartbeats stay in memory: a [`SessionTable`] behind one short lock. What the nodes share is one report each in the kv
+//! (`viewer/reporting.rs`), read back every few seconds (`viewer/peers.rs`); the rules for both are core's. Guarantees: a
+//! heartbeat that is answered with success survives this process (its report is stored, VW-23); a store that fails costs no
+//! session its place in memory; sessions, addresses and history are bounded. Deciding what to do with the answer is the
+//! scheduler's.
 
 mod config;
 mod history;
 mod http;
 mod meters;
-mod others;
 mod part;
-mod sharing;
+mod peers;
+mod reporting;
 
 pub use config::Settings;
 pub use history::Sample;
-pub use others::NodeCount;
 pub use part::ViewerPart;
+pub use peers::NodeCount;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
@@ -26,9 +27,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use syncline_core::kv::Key;
-use syncline_core::schedule::{Gate, Watch};
+use syncline_core::schedule::{Audience, Gate};
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Beat, Change, Pledge, Roster, SessionId, Summary, report_key};
+use syncline_core::viewer::{
+    BeatOutcome, OccupancyChange, OwnReport, Peers, SessionId, SessionTable, Summary, report_key,
+};
 use syncline_store::kv::Kv;
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
@@ -43,16 +46,15 @@ use crate::node::NodeId;
 use crate::rationed::Rationed;
 use history::History;
 use meters::Meters;
-use others::Others;
 
 /// How often the other nodes' reports are read.
-const OTHERS_EVERY_TICKS: u64 = 5;
+const PEERS_EVERY_TICKS: u64 = 5;
 
 /// How often the history gets a sample.
 const SAMPLE_EVERY_TICKS: u64 = 10;
 
 /// At most one `viewer` event in this time.
-const NEWS_EVERY: Duration = Duration::from_millis(250);
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(250);
 
 /// Why a heartbeat was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -94,13 +96,14 @@ pub struct Viewers {
     kv: Arc<dyn Kv>,
     bus: Bus,
     clock: Clock,
-    room: Mutex<Room>,
-    others: Mutex<Others>,
+    local: Mutex<Local>,
+    peers: Mutex<Peers>,
     history: Mutex<History>,
     /// The outcome of each attempt to store a report.
-    reports: watch::Sender<Attempt>,
+    reports: watch::Sender<ReportOutcome>,
     report_wanted: Notify,
-    news: Notify,
+    /// A `viewer` event is to be published.
+    snapshot_wanted: Notify,
     occupied: watch::Sender<bool>,
     /// When the store last failed to take a report, on the monotonic clock; zero for never.
     failed_at_ms: AtomicU64,
@@ -109,25 +112,25 @@ pub struct Viewers {
     meters: Meters,
 }
 
-/// Everything a heartbeat touches, under one lock.
-struct Room {
-    roster: Roster<RandomState>,
-    pledge: Pledge,
+/// What this node knows of its own viewers: everything a heartbeat touches, under one lock.
+struct Local {
+    sessions: SessionTable<RandomState>,
+    own_report: OwnReport,
     address_rate: AddressRate,
     /// The newest heartbeat the last report knew of, as its expiry.
     reported_until: Option<Timestamp>,
-    /// A report is to be written even though the last one covers everything: the room has emptied.
+    /// A report is to be written even though the last one covers everything: the last viewer has gone.
     report_anyway: bool,
 }
 
 /// How an attempt to store a report went.
 #[derive(Debug, Clone, Copy, Default)]
-struct Attempt {
+struct ReportOutcome {
     failed: bool,
 }
 
 impl Viewers {
-    /// An empty room. `clock` is monotonic and decides every time to live.
+    /// Nobody is watching yet. `clock` is monotonic and decides every time to live.
     pub(crate) fn new(
         config: &Settings,
         node: NodeId,
@@ -138,15 +141,15 @@ impl Viewers {
     ) -> Viewers {
         let key = report_key(node.as_str()).expect("a node's id fits into a key");
         Viewers {
-            others: Mutex::new(Others::new(node.as_str())),
+            peers: Mutex::new(Peers::new(node.as_str())),
             node,
             key,
             kv,
             bus,
             clock,
-            room: Mutex::new(Room {
-                roster: Roster::new(config.max_sessions, RandomState::new()),
-                pledge: Pledge::default(),
+            local: Mutex::new(Local {
+                sessions: SessionTable::new(config.max_sessions, RandomState::new()),
+                own_report: OwnReport::default(),
                 address_rate: AddressRate::new(config.new_sessions_per_minute),
                 reported_until: None,
                 report_anyway: false,
@@ -154,7 +157,7 @@ impl Viewers {
             history: Mutex::default(),
             reports: watch::Sender::default(),
             report_wanted: Notify::new(),
-            news: Notify::new(),
+            snapshot_wanted: Notify::new(),
             occupied: watch::Sender::new(false),
             failed_at_ms: AtomicU64::new(0),
             unreadable: Rationed::default(),
@@ -167,16 +170,18 @@ impl Viewers {
     pub async fn beat(&self, id: &SessionId, visible: bool, address: IpAddr) -> Result<(), Refused> {
         let now = self.now();
         let (new, changes, covered) = {
-            let mut room = self.room();
-            if room.roster.contains(now, id).is_none()
-                && let Err(wait) = room.address_rate.admit(now, address)
+            let mut local = self.local();
+            if local.sessions.contains(now, id).is_none()
+                && let Err(wait) = local.address_rate.admit(now, address)
             {
                 self.meters.refused_fast.increment(1);
                 return Err(Refused::TooFast { wait });
             }
-            match room.roster.beat(now, id, visible) {
-                Beat::Accepted { new, changes } => (new, changes, room.pledge.covers(now, &room.roster)),
-                Beat::Refused { cap } => {
+            match local.sessions.beat(now, id, visible) {
+                BeatOutcome::Accepted { new, changes } => {
+                    (new, changes, local.own_report.covers(now, &local.sessions))
+                }
+                BeatOutcome::Refused { cap } => {
                     self.meters.refused_full.increment(1);
                     return Err(Refused::Full { cap });
                 }
@@ -184,42 +189,42 @@ impl Viewers {
         };
         self.meters.heartbeats.increment(1);
         if new {
-            self.news.notify_one();
+            self.snapshot_wanted.notify_one();
         }
         if !changes.is_empty() {
-            self.turn(changes.contains(&Change::Vacated));
+            self.publish_occupancy(changes.contains(&OccupancyChange::Vacated));
         }
-        if covered { Ok(()) } else { self.stored(now).await }
+        if covered { Ok(()) } else { self.wait_until_report_covers(now).await }
     }
 
     /// A goodbye. An unknown id is no error: a goodbye may come twice or late.
     pub fn bye(&self, id: &SessionId) {
         let change = {
-            let mut room = self.room();
-            let change = room.roster.bye(self.now(), id);
-            room.report_anyway |= change.is_some();
+            let mut local = self.local();
+            let change = local.sessions.bye(self.now(), id);
+            local.report_anyway |= change.is_some();
             change
         };
         self.meters.byes.increment(1);
-        self.news.notify_one();
+        self.snapshot_wanted.notify_one();
         if change.is_some() {
-            self.turn(false);
+            self.publish_occupancy(false);
             self.report_wanted.notify_one();
         }
     }
 
     /// What a job with this gate, due now, needs to know. Asks the store unless this node's own viewers decide. However
     /// long the store takes to answer, who counts is who watched when the job fell due.
-    pub async fn watch(&self, gate: Gate) -> Watch {
+    pub async fn audience(&self, gate: Gate) -> Audience {
         let due = self.now();
-        let own = self.room().roster.counts(due);
-        let complete = gate.opens_for(own) || self.read_others().await;
-        let others = self.others().total(due);
+        let own = self.local().sessions.counts(due);
+        let complete = gate.opens_for(own) || self.read_peers().await;
+        let peers = self.peers().total(due);
         let seen = Summary {
-            viewers: own.viewers.saturating_add(others.viewers),
-            visible: own.visible.saturating_add(others.visible),
+            viewers: own.viewers.saturating_add(peers.viewers),
+            visible: own.visible.saturating_add(peers.visible),
         };
-        gate.watch(seen, complete)
+        gate.audience(seen, complete)
     }
 
     /// Whether anybody is watching anywhere, and every change of that.
@@ -230,13 +235,13 @@ impl Viewers {
     /// The viewers now, from memory.
     pub fn snapshot(&self) -> Snapshot {
         let now = self.now();
-        let Summary { viewers, visible } = self.room().roster.counts(now);
+        let Summary { viewers, visible } = self.local().sessions.counts(now);
         let own = NodeCount { node: self.node.to_string(), viewers, visible };
-        let others = self.others();
-        let total = others.total(now);
+        let peers = self.peers();
+        let total = peers.total(now);
         let viewers = viewers.saturating_add(total.viewers);
         let visible = visible.saturating_add(total.visible);
-        let nodes = std::iter::once(own).chain(others.counts(now)).collect();
+        let nodes = std::iter::once(own).chain(peers::counts(&peers, now)).collect();
         Snapshot { viewers, visible, occupied: viewers > 0, nodes }
     }
 
@@ -247,19 +252,19 @@ impl Viewers {
 
     /// Sessions of this node whose id starts with `prefix`, with the time each has left.
     pub fn sessions(&self, prefix: &str, limit: usize) -> Vec<(SessionId, Duration)> {
-        self.room().roster.list(self.now(), prefix, limit)
+        self.local().sessions.list(self.now(), prefix, limit)
     }
 
     /// How much longer a session of this node lives.
     pub fn ttl_left(&self, id: &SessionId) -> Option<Duration> {
-        self.room().roster.contains(self.now(), id)
+        self.local().sessions.contains(self.now(), id)
     }
 
     /// Brings the gauges up to date, for a scrape.
     pub(crate) fn measure(&self) {
         let (counts, memory_bytes) = {
-            let room = self.room();
-            (room.roster.counts(self.now()), room.roster.memory_bytes())
+            let local = self.local();
+            (local.sessions.counts(self.now()), local.sessions.memory_bytes())
         };
         self.meters.sessions.set(counts.viewers as f64);
         self.meters.visible.set(counts.visible as f64);
@@ -273,7 +278,7 @@ impl Viewers {
             () = stop.cancelled() => {}
             () = self.keep_time() => {}
             () = self.keep_reporting() => {}
-            () = self.tell_news() => {}
+            () = self.publish_snapshots() => {}
         }
         // What is watched now must not be skipped while this node is away.
         self.report().await;
@@ -290,11 +295,11 @@ impl Viewers {
     }
 
     async fn tick(&self, tick: u64, known: &mut Snapshot) {
-        if tick.is_multiple_of(OTHERS_EVERY_TICKS) {
-            self.read_others().await;
+        if tick.is_multiple_of(PEERS_EVERY_TICKS) {
+            self.read_peers().await;
         }
         self.expire().await;
-        self.turn(false);
+        self.publish_occupancy(false);
         self.report_wanted.notify_one();
         let snapshot = self.snapshot();
         let sample_due = tick.is_multiple_of(SAMPLE_EVERY_TICKS);
@@ -304,7 +309,7 @@ impl Viewers {
             self.history.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
         }
         if sample_due || snapshot != *known {
-            self.news.notify_one();
+            self.snapshot_wanted.notify_one();
         }
         *known = snapshot;
     }
@@ -319,29 +324,29 @@ impl Viewers {
 
     fn expire_some(&self) -> bool {
         let now = self.now();
-        let mut room = self.room();
-        let vacated = room.roster.expire(now).is_some();
-        room.report_anyway |= vacated;
-        room.roster.has_expired(now)
+        let mut local = self.local();
+        let vacated = local.sessions.expire(now).is_some();
+        local.report_anyway |= vacated;
+        local.sessions.has_expired(now)
     }
 
-    async fn tell_news(&self) {
+    async fn publish_snapshots(&self) {
         loop {
-            self.news.notified().await;
+            self.snapshot_wanted.notified().await;
             self.bus.publish("viewer", &self.snapshot());
-            tokio::time::sleep(NEWS_EVERY).await;
+            tokio::time::sleep(SNAPSHOT_EVERY).await;
         }
     }
 
-    /// Tells of a change when there is one, for all nodes together. `emptied` says that this node's room was empty since
-    /// the last time, unnoticed, even if it is not empty now.
-    fn turn(&self, emptied: bool) {
+    /// Publishes whether anybody watches on any node, when that has changed. `was_empty` says that nobody watched through
+    /// this node for a while since the last time, even if somebody does now.
+    fn publish_occupancy(&self, was_empty: bool) {
         let mut told = [None; 2];
         self.occupied.send_if_modified(|known| {
             // Looked up under the channel's own lock: of two changes at a time, the later to get here sees both.
-            let elsewhere = self.others().total(self.now()).viewers > 0;
-            let occupied = elsewhere || self.room().roster.has_active(self.now());
-            let left = *known && (!occupied || (emptied && !elsewhere));
+            let elsewhere = self.peers().total(self.now()).viewers > 0;
+            let occupied = elsewhere || self.local().sessions.has_active(self.now());
+            let left = *known && (!occupied || (was_empty && !elsewhere));
             let came = occupied && (!*known || left);
             *known = occupied;
             told = [left.then_some("viewer.vacated"), came.then_some("viewer.occupied")];
@@ -357,12 +362,12 @@ impl Viewers {
         (self.clock)()
     }
 
-    fn room(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    fn local(&self) -> MutexGuard<'_, Local> {
+        self.local.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn others(&self) -> MutexGuard<'_, Others> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

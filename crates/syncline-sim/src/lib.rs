@@ -3,7 +3,8 @@
 //! [`World`] runs actors in virtual time on one thread. One seed decides everything: which of two simultaneous
 //! events comes first, how long a message travels, whether it is lost or doubled. So days pass in a second, and a
 //! run that failed can be run again, exactly. [`check`] runs a test for many seeds and, when one fails, prints the
-//! command that replays it. [`postgres`] starts real servers for the tests that need one.
+//! command that replays it. [`postgres`] starts real servers for the tests that need one, and [`until`] waits for what
+//! happens there.
 //!
 //! The simulation knows nothing of the product, which is why its judgement of the product counts.
 //!
@@ -49,9 +50,11 @@ mod check;
 mod dice;
 mod fabric;
 pub mod postgres;
+mod wait;
 mod world;
 
 pub use check::{check, find_failure};
 pub use dice::Dice;
 pub use fabric::Link;
+pub use wait::{PATIENCE, until, until_blocking, until_some};
 pub use world::{Actor, ActorId, Context, Event, World};

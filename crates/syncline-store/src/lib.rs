@@ -342,3 +342,8 @@ impl fmt::Debug for Store {
         f.debug_tuple("Store").field(&self.name()).finish()
     }
 }
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

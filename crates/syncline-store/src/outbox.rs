@@ -31,11 +31,11 @@ pub(crate) mod wakes;
 /// Most entries in one claim, listing, settlement or enqueue.
 pub const ENTRIES_MAX: usize = 1_000;
 /// Payloads of one claim together; the first entry is always there.
-pub const CLAIM_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+pub(crate) const CLAIM_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 /// Longest lease.
 pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 /// Longest error kept with an entry; the rest of a longer one is cut off.
-pub const ERROR_MAX_BYTES: usize = 512;
+pub(crate) const ERROR_MAX_BYTES: usize = 512;
 /// Processed entries are kept for this long, unless configured otherwise.
 pub const KEEP_PROCESSED: Duration = Duration::from_secs(30 * 86_400);
 

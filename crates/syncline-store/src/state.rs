@@ -20,7 +20,7 @@ use tokio::sync::broadcast;
 use crate::Error;
 
 /// Most spaces.
-pub const SPACES_MAX: i64 = 10_000;
+pub(crate) const SPACES_MAX: i64 = 10_000;
 /// What the log of a space is called that has none yet. Asking for a space makes nothing; the first batch with news, which
 /// names this epoch, makes it and gives it one of its own.
 pub const NEW_EPOCH: &str = "new";
@@ -30,7 +30,7 @@ pub const LIST_MAX: usize = 1_000;
 /// are forgotten before their time.
 pub const SPACE_ENTITIES_MAX: i64 = ENTITIES_MAX as i64;
 /// Most bytes that the values of a space have together.
-pub const SPACE_MAX_BYTES: i64 = 256 * 1024 * 1024;
+pub(crate) const SPACE_MAX_BYTES: i64 = 256 * 1024 * 1024;
 /// Most changes in one batch.
 pub const BATCH_MAX: usize = DELTA_MAX + 1;
 /// Most removals one call of [`States::forget`] forgets.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use syncline_core::kv::Key;
@@ -15,13 +15,12 @@ use syncline_core::outbox::Verdict;
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::time::Timestamp;
 use syncline_sim::postgres::{self, Cluster};
+use syncline_sim::{PATIENCE, until};
 use syncline_store::lock::{Acquired, Request};
 use syncline_store::outbox::{Kind, Receipt, ReceiptUpdate};
 use syncline_store::schedule::{Claim, Filter, HISTORY_MAX, Intent};
 use syncline_store::{Error, Options, OutboxStore, Store, parts};
 use tokio::task::block_in_place;
-
-const DEADLINE: Duration = Duration::from_secs(120);
 
 fn key(text: &str) -> Key {
     Key::new(text).expect("the tests' keys are valid")
@@ -257,12 +256,12 @@ async fn ss_34_a_listener_whose_connection_went_silent_notices_and_hears_again()
     forget.send_modify(|generation| *generation += 1);
     wakes.mark_unchanged();
     // Nothing is inserted: only a listener that has noticed and come back wakes anybody.
-    tokio::time::timeout(DEADLINE, wakes.changed()).await.expect("it notices").unwrap();
+    tokio::time::timeout(PATIENCE, wakes.changed()).await.expect("it notices").unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     wakes.mark_unchanged();
     let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'b', '1')";
     execute(&mut outside, insert).await.unwrap();
-    tokio::time::timeout(DEADLINE, wakes.changed()).await.expect("it hears").unwrap();
+    tokio::time::timeout(PATIENCE, wakes.changed()).await.expect("it hears").unwrap();
 }
 
 /// A way to the server whose connections of an earlier generation carry nothing any more, without an end to either side.
@@ -303,11 +302,10 @@ async fn lk_21_the_listener_leaves_with_a_store_that_nobody_closed() {
 }
 
 async fn wait_for_count(connection: &mut PgConnection, sql: &'static str, wanted: i64) {
-    let start = Instant::now();
-    while sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *connection).await.unwrap() != wanted {
-        assert!(start.elapsed() < DEADLINE, "never {wanted}: {sql}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(&format!("{wanted} rows: {sql}"), async || {
+        sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *connection).await.unwrap() == wanted
+    })
+    .await;
 }
 
 /// `SYNCLINE_POSTGRES_KILLS` sets how often; a restart with recovery takes its time.
@@ -322,11 +320,7 @@ async fn no_acknowledged_write_is_lost_when_the_server_is_killed() {
         let writers: Vec<_> = (0..4)
             .map(|writer| tokio::spawn(write_until_lost(store.clone(), round, writer, Arc::clone(&said))))
             .collect();
-        let start = Instant::now();
-        while said.lock().unwrap().0.len() < 50 {
-            assert!(start.elapsed() < DEADLINE, "the writers do not get going");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("the writers have got going", async || said.lock().unwrap().0.len() >= 50).await;
         block_in_place(|| cluster.kill()).unwrap();
         for writer in writers {
             writer.await.unwrap();

@@ -4,7 +4,7 @@
 //! - [`RouterNode`]: answers requests without a socket. No worker runs, so what a request left behind stays as it is
 //! - [`RunningNode`]: the whole node with its workers, on a port of its own, in a folder of its own
 //! - [`StubApi`]: an API that replies as the test says and writes down every call
-//! - [`until`]: waits for something that a worker does
+//! - [`until`], [`until_some`]: wait for something that a worker does
 //! - [`walk`]: checks for everything that a node answers, so that no route of a part escapes them
 //!
 //! Guarantees: nodes share nothing, and take what they made with them. Everything here panics where something is not as
@@ -30,28 +30,10 @@ mod running;
 mod stub;
 pub mod walk;
 
-use std::time::{Duration, Instant};
-
 pub use answer::Answer;
 pub use builder::NodeBuilder;
 pub use router::{HOST, RouterNode, request};
 pub use running::RunningNode;
 pub use stub::{ReceivedCall, Reply, StubApi};
-
-/// How long anything may take before a test gives up. No test passes because of it.
-const PATIENCE: Duration = Duration::from_secs(90);
-
-/// How long to wait before it is asked again.
-const ASK_EVERY: Duration = Duration::from_millis(20);
-
-/// Asks again and again until there is an answer, and returns it. `what` is said where none comes.
-pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        assert!(began.elapsed() < PATIENCE, "waited in vain for {what}");
-        tokio::time::sleep(ASK_EVERY).await;
-    }
-}
+/// Ways to wait for something that a worker does.
+pub use syncline_sim::{until, until_some};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use syncline_node::{Context, Running, outbound};
 use tempfile::TempDir;
 
-use crate::{Answer, until};
+use crate::{Answer, until_some};
 
 /// A running node, asked over HTTP. [`NodeBuilder::start`](crate::NodeBuilder::start) makes one.
 pub struct RunningNode {
@@ -87,7 +87,7 @@ impl RunningNode {
 
     /// What is known of a key once it has ended.
     pub async fn ended(&self, queue: &str, key: &str) -> Value {
-        until("a key to end", async || {
+        until_some("a key to end", async || {
             let known = self.get(&format!("/api/queues/{queue}/results/{key}?wait_ms=20000")).await;
             ["done", "failed", "dead"].contains(&known["state"].as_str()?).then_some(known)
         })
@@ -116,6 +116,6 @@ impl RunningNode {
 
     /// Waits for a line of a job's history that fits.
     pub async fn wait_for_run(&self, job: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until("a line of history", async || self.history(job).await.into_iter().find(&fits)).await
+        until_some("a line of history", async || self.history(job).await.into_iter().find(&fits)).await
     }
 }

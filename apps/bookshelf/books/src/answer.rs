@@ -7,13 +7,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use syncline_core::queue::retry_after;
+use syncline_core::text::{EXCERPT_MAX_CHARS, excerpt};
 use syncline_core::time::Timestamp;
 
 /// Largest body that is looked at. 500 records of the library are about a third of it.
 pub const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
-
-/// Longest explanation that is kept, in characters.
-pub const DETAIL_MAX_CHARS: usize = 200;
 
 /// An answer as it came over the wire.
 #[derive(Debug, Clone, Copy)]
@@ -55,13 +53,13 @@ impl<'a> Answer<'a> {
             408 | 425 | 500 | 502 | 503 | 504 => {
                 Err(Error::Unavailable { status: self.status, retry_after: retry_after() })
             }
-            status => Err(Error::Status { status, detail: detail(&String::from_utf8_lossy(self.start())) }),
+            status => Err(Error::Status { status, detail: excerpt(&String::from_utf8_lossy(self.start())) }),
         }
     }
 
     /// As much of the body as an explanation may be long.
     fn start(&self) -> &'a [u8] {
-        &self.body[..self.body.len().min(4 * DETAIL_MAX_CHARS)]
+        &self.body[..self.body.len().min(4 * EXCERPT_MAX_CHARS)]
     }
 }
 
@@ -128,18 +126,12 @@ impl Error {
     }
 
     pub(crate) fn malformed(why: impl std::fmt::Display) -> Self {
-        Self::Malformed { detail: detail(&why.to_string()) }
+        Self::Malformed { detail: excerpt(&why.to_string()) }
     }
 }
 
 fn after_colon(detail: &str) -> String {
     if detail.is_empty() { String::new() } else { format!(": {detail}") }
-}
-
-/// An explanation from outside, made fit for a log.
-pub(crate) fn detail(text: &str) -> String {
-    let tidy = crate::text::tidy(text).unwrap_or_default();
-    tidy.chars().take(DETAIL_MAX_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -178,6 +170,6 @@ mod tests {
         assert_eq!(Answer::new(200, &body).body(NOON), Err(Error::TooLarge { bytes: body.len() }));
         assert!(Answer::new(200, &body[1..]).body(NOON).is_ok());
         let Err(Error::Status { detail, .. }) = Answer::new(400, &[b'x'; 9_999]).body(NOON) else { panic!() };
-        assert_eq!(detail.len(), DETAIL_MAX_CHARS);
+        assert_eq!(detail.len(), EXCERPT_MAX_CHARS);
     }
 }

@@ -1,26 +1,13 @@
 //! Text from outside, made fit to keep: one line, no control characters, bounded.
 
+use syncline_core::text::one_line;
+
 use crate::book::FIELD_MAX_CHARS;
 
 /// `text` with every run of spaces and control characters made one space, cut at [`FIELD_MAX_CHARS`].
 /// `None` if nothing is left.
 pub(crate) fn tidy(text: &str) -> Option<String> {
-    let mut tidy = String::new();
-    let mut room = FIELD_MAX_CHARS;
-    let is_gap = |character: char| character.is_whitespace() || character.is_control();
-    for word in text.split(is_gap).filter(|word| !word.is_empty()) {
-        if !tidy.is_empty() && room > 0 {
-            tidy.push(' ');
-            room -= 1;
-        }
-        let before = tidy.len();
-        tidy.extend(word.chars().take(room));
-        room -= tidy[before..].chars().count();
-        if room == 0 {
-            break;
-        }
-    }
-    tidy.truncate(tidy.trim_end().len());
+    let tidy = one_line(text, FIELD_MAX_CHARS);
     (!tidy.is_empty()).then_some(tidy)
 }
 

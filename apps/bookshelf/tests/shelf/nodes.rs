@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use syncline_stand_ins::{Api, Settings, Upstreams};
-use syncline_testing::until;
+use syncline_testing::until_some;
 
 use crate::world::builder;
 
@@ -21,7 +21,7 @@ mod postgres {
         a.post("/api/shelf/scan", &json!({ "isbns": texts[..6] })).await;
         b.post("/api/shelf/scan", &json!({ "isbns": texts[6..] })).await;
         let expected = isbns.iter().filter(|isbn| upstreams.catalogue().entry(**isbn).in_library).count();
-        until("the shelf to be complete", async || {
+        until_some("the shelf to be complete", async || {
             let books = b.get("/api/shelf/books").await;
             let list = books["books"].as_array()?;
             let ready = list.iter().all(|book| book["state"] == "found" && book["cover_state"] != "waiting");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use syncline_books::Isbn13;
 use syncline_stand_ins::{Api, Pace, Settings, Upstreams};
-use syncline_testing::{Reply, RunningNode, StubApi, until};
+use syncline_testing::{Reply, RunningNode, StubApi, until_some};
 
 use crate::world::start;
 
@@ -28,7 +28,7 @@ async fn books(world: &RunningNode) -> Vec<Value> {
 
 /// The shelf once nothing on it is waited for.
 async fn settled(world: &RunningNode) -> Vec<Value> {
-    until("the shelf to settle", async || {
+    until_some("the shelf to settle", async || {
         let books = books(world).await;
         let ready = |book: &Value| book["state"] == "found" && book["cover_state"] != "waiting";
         books.iter().all(ready).then_some(books)
@@ -76,7 +76,7 @@ async fn bk_07_scans_go_on_after_a_restart_and_a_removed_book_can_be_scanned_aga
     let texts: Vec<String> = isbns.iter().map(ToString::to_string).collect();
     let first = start(folder.path(), UNPACED, &upstreams.environment()).await;
     first.post("/api/shelf/scan", &json!({ "isbns": texts })).await;
-    until("some books", async || {
+    until_some("some books", async || {
         books(&first).await.iter().any(|book| book["state"] == "found").then_some(())
     })
     .await;
@@ -116,7 +116,7 @@ async fn bk_02_a_saved_search_collects_all_pages_and_is_refreshed_when_saved_aga
     let saved = world.post("/api/shelf/search", &json!({ "publisher": word })).await;
     let path = format!("/api/shelf/searches/{}?limit=1000", saved["id"]);
     let found = async || {
-        until("the collection", async || {
+        until_some("the collection", async || {
             let collection = world.get(&path).await;
             (collection["state"] == "found").then_some(collection)
         })
@@ -133,7 +133,7 @@ async fn bk_02_a_saved_search_collects_all_pages_and_is_refreshed_when_saved_aga
     assert!(again["found_at"].as_u64() > first["found_at"].as_u64());
     assert_eq!(again["count"], first["count"]);
     assert_eq!(upstreams.stats().apis[Api::Ndl as usize].calls, 2 * calls, "the library was asked anew");
-    until("all covers", async || {
+    until_some("all covers", async || {
         let collection = world.get(&path).await;
         collection["books"].as_array()?.iter().all(|book| book["cover_state"] != "waiting").then_some(())
     })
@@ -215,13 +215,13 @@ async fn bk_01_a_scan_is_kept_while_the_library_is_away_and_leaves_only_when_it_
     let world = start(folder.path(), UNPACED, &environment(&api)).await;
     let mut events = world.context().events.listen();
     world.post("/api/shelf/scan", &json!({ "isbn": "9784000000017" })).await;
-    until("the library to be asked again", async || {
+    until_some("the library to be asked again", async || {
         let asked = api.calls().len();
         assert!(asked >= 4 || books(&world).await.len() == 1);
-        (asked >= 4).then_some(())
+        asked >= 4
     })
     .await;
-    until("the book to leave", async || books(&world).await.is_empty().then_some(())).await;
+    until_some("the book to leave", async || books(&world).await.is_empty()).await;
     assert_eq!(world.ended("scanner", "9784000000017").await["result"], Value::Null);
     loop {
         let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap();

@@ -1,6 +1,7 @@
 //! A box and its front end, each with a node and a `serversync`: calls go one way, settings the other, and nothing comes back.
 
 use serde_json::{Value, json};
+use syncline_sim::until_blocking;
 
 use crate::program::Node;
 use crate::sending::{CallBox, Frontend};
@@ -17,12 +18,6 @@ fn put(node: &Node, path: &str, payload: &Value) {
     assert_eq!(status, 200, "{body}");
 }
 
-fn until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn ss_09_ss_10_calls_arrive_settings_come_back_and_nothing_echoes() {
     let front = Node::start(SETTINGS);
@@ -35,7 +30,7 @@ fn ss_09_ss_10_calls_arrive_settings_come_back_and_nothing_echoes() {
     let down = front_box.start(&Frontend::Node(&on_box), &[]);
 
     let calls = of.take_calls(2, &[]);
-    until(|| up.metric("syncline_outbox_sent_total") == 6.0);
+    until_blocking("the calls are sent", || up.metric("syncline_outbox_sent_total") == 6.0);
     for call in &calls {
         assert_eq!(entity(&front, &format!("call_log/{call}")).unwrap()["id"], json!(call));
         let player = [("range", "bytes=0-3")];
@@ -46,11 +41,17 @@ fn ss_09_ss_10_calls_arrive_settings_come_back_and_nothing_echoes() {
     for round in 1..=3 {
         put(&front, "routing_rule/night", &json!({ "to": "voicemail", "round": round }));
     }
-    until(|| entity(&on_box, "routing_rule/night").is_some_and(|rule| rule["round"] == 3));
+    until_blocking("the rule reaches the box", || {
+        entity(&on_box, "routing_rule/night").is_some_and(|rule| rule["round"] == 3)
+    });
     // The box changes it too, later: the newer change wins on both sides.
     put(&on_box, "routing_rule/night", &json!({ "to": "on call" }));
-    until(|| entity(&front, "routing_rule/night").is_some_and(|rule| rule["to"] == "on call"));
-    until(|| up.metric("syncline_outbox_pending") == 0.0 && down.metric("syncline_outbox_pending") == 0.0);
+    until_blocking("the change reaches the front end", || {
+        entity(&front, "routing_rule/night").is_some_and(|rule| rule["to"] == "on call")
+    });
+    until_blocking("nothing waits", || {
+        up.metric("syncline_outbox_pending") == 0.0 && down.metric("syncline_outbox_pending") == 0.0
+    });
     assert_eq!(entity(&on_box, "routing_rule/night").unwrap()["to"], "on call");
     let sent = (up.metric("syncline_outbox_sent_total"), down.metric("syncline_outbox_sent_total"));
     assert_eq!(sent, (7.0, 3.0), "each change was sent once, by whoever made it, and never back");

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use syncline_sim::until_blocking;
 use syncline_store::Store;
 use syncline_store::outbox::{NewEntry, Outbox, Receipt};
 
@@ -254,14 +255,14 @@ fn ss_20_a_worker_is_woken_by_a_commit_and_stopped_leaves_what_comes_to_the_next
     // The interval is five minutes: only a wake can be faster than this test's patience.
     let worker = of.start(&frontend.url(), &[]);
     assert!(worker.is_alive());
-    until(|| worker.metric("syncline_outbox_sent_total") == 3.0);
+    until_blocking("3 entries are sent", || worker.metric("syncline_outbox_sent_total") == 3.0);
     of.take_calls(2, &[]);
-    until(|| worker.metric("syncline_outbox_sent_total") == 9.0);
+    until_blocking("9 entries are sent", || worker.metric("syncline_outbox_sent_total") == 9.0);
     assert_eq!(worker.stop(Signal::TERM), Some(0));
     of.take_calls(1, &["--without-recording"]);
     assert_eq!(count(&of.stats(), "pending"), 1, "stopped, it sends nothing and nobody minds");
     let worker = of.start(&frontend.url(), &[]);
-    until(|| worker.metric("syncline_outbox_sent_total") == 1.0);
+    until_blocking("1 entry is sent", || worker.metric("syncline_outbox_sent_total") == 1.0);
     assert_eq!(worker.stop(Signal::INT), Some(0));
     let batches = of.log().lines().filter(|line| line.contains("batch sent")).count();
     assert!(batches >= 3, "a line for each batch: {}", of.log());
@@ -273,7 +274,7 @@ fn ss_13_the_metrics_tell_what_waits_and_since_when_what_was_sent_and_that_nothi
     let of = CallBox::new(None);
     of.take_calls(2, &[]);
     let worker = of.start(&frontend.url(), &[]);
-    until(|| {
+    until_blocking("all is sent", || {
         worker.metric("syncline_outbox_sent_total") == 6.0 && worker.metric("syncline_outbox_pending") == 0.0
     });
     assert_eq!(worker.metric("syncline_outbox_oldest_age_seconds"), 0.0);
@@ -286,7 +287,7 @@ fn ss_13_the_metrics_tell_what_waits_and_since_when_what_was_sent_and_that_nothi
     assert!(worker.metric("syncline_outbox_disk_free_bytes") > 0.0);
     drop(frontend);
     of.take_calls(1, &["--without-recording"]);
-    until(|| {
+    until_blocking("one entry waits", || {
         worker.metric("syncline_outbox_pending") == 1.0
             && worker.metric("syncline_outbox_oldest_age_seconds") > 0.0
     });
@@ -319,12 +320,12 @@ fn ss_25_switches_and_sizes_are_changed_while_it_runs() {
     of.take_calls(1, &["--without-recording"]);
     of.json(&["outbox", "settings", "--enabled", "false", "--batch-size", "2", "--json"]);
     let worker = of.start(&frontend.url(), &[]);
-    until(|| of.log().contains("settings changed"));
+    until_blocking("the settings are read", || of.log().contains("settings changed"));
     of.take_calls(5, &["--without-recording"]);
     assert_eq!(worker.metric("syncline_outbox_sent_total"), 0.0);
     let now = of.json(&["outbox", "settings", "--enabled", "true", "--json"]).remove(0);
     assert_eq!((&now["enabled"], &now["batchSize"]), (&json!(true), &json!(2)));
-    until(|| worker.metric("syncline_outbox_sent_total") == 6.0);
+    until_blocking("6 entries are sent", || worker.metric("syncline_outbox_sent_total") == 6.0);
     let requests = frontend.seen()["requests"].clone();
     assert!(requests.as_array().unwrap().iter().all(|size| size.as_u64().unwrap() <= 2), "{requests}");
 }
@@ -370,10 +371,4 @@ fn ss_07_a_recording_of_a_gigabyte_passes_through_a_process_that_may_have_100_mb
     assert!(sent.status.success(), "{}", said(&sent));
     assert!(frontend.bytes() > mib << 20, "{} bytes arrived", frontend.bytes());
     assert!(!of.recordings().join(&calls[0]).exists());
-}
-
-fn until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
 }

@@ -5,7 +5,7 @@
 //! passes through later steps unchanged, so the first reason not to run is the one on record.
 //!
 //! In doubt about viewers the job runs (fail open: a run costs little, a missing result is seen). In doubt about
-//! the claim it runs once in each process for each bucket ([`Solo`]).
+//! the claim it runs once in each process for each bucket ([`LocalRuns`]).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum Gate {
 
 /// What is known about viewers, all nodes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watch {
+pub enum Audience {
     /// The count could be made.
     Known {
         /// Live sessions.
@@ -50,7 +50,7 @@ pub enum Trigger {
     /// Its cron expression.
     Tick,
     /// A person or program that asked for it.
-    Hand,
+    Manual,
     /// The first viewer coming in.
     Arrival,
 }
@@ -63,7 +63,7 @@ pub struct Facts {
     /// What it asks of its audience.
     pub gate: Gate,
     /// Who is there.
-    pub watch: Watch,
+    pub audience: Audience,
     /// An earlier run of the job has not ended yet.
     pub running: bool,
 }
@@ -94,17 +94,17 @@ pub enum Decision {
 /// [`compared`](Decision::compared).
 #[must_use]
 pub fn decide(facts: Facts) -> Decision {
-    let Facts { trigger, gate, watch, running } = facts;
-    let reason = match (trigger, gate, watch) {
-        (Trigger::Hand, ..) => Reason::ByHand,
-        (_, _, Watch::Known { viewers, visible }) if !gate.opens_for(Summary { viewers, visible }) => {
+    let Facts { trigger, gate, audience, running } = facts;
+    let reason = match (trigger, gate, audience) {
+        (Trigger::Manual, ..) => Reason::ByHand,
+        (_, _, Audience::Known { viewers, visible }) if !gate.opens_for(Summary { viewers, visible }) => {
             Reason::NoViewer
         }
         (Trigger::Arrival, ..) => Reason::ViewerArrived,
         (Trigger::Tick, Gate::Always, _) => Reason::Always,
-        (Trigger::Tick, _, Watch::Known { .. }) => Reason::Watched,
-        (Trigger::Tick, _, Watch::Unreadable) => Reason::StoreUnreadable,
-        (Trigger::Tick, _, Watch::NotConfigured) => Reason::NoStore,
+        (Trigger::Tick, _, Audience::Known { .. }) => Reason::Watched,
+        (Trigger::Tick, _, Audience::Unreadable) => Reason::StoreUnreadable,
+        (Trigger::Tick, _, Audience::NotConfigured) => Reason::NoStore,
     };
     if reason.runs() && running { Reason::StillRunning.into() } else { reason.into() }
 }
@@ -124,11 +124,11 @@ impl Gate {
     /// `complete` says whether the store could be read this time. A viewer found is a viewer, whatever else
     /// could not be read.
     #[must_use]
-    pub fn watch(self, seen: Summary, complete: bool) -> Watch {
+    pub fn audience(self, seen: Summary, complete: bool) -> Audience {
         if complete || self.opens_for(seen) {
-            Watch::Known { viewers: seen.viewers, visible: seen.visible }
+            Audience::Known { viewers: seen.viewers, visible: seen.visible }
         } else {
-            Watch::Unreadable
+            Audience::Unreadable
         }
     }
 
@@ -144,17 +144,17 @@ impl Gate {
 }
 
 impl Decision {
-    /// The next step: `bucket` has been claimed with this outcome. `solo` is this process's own memory for this job.
+    /// The next step: `bucket` has been claimed with this outcome. `local_runs` is this process's own memory for this job.
     #[must_use]
-    pub fn claimed(self, claim: Claim, bucket: Bucket, solo: &mut Solo) -> Self {
+    pub fn claimed(self, claim: Claim, bucket: Bucket, local_runs: &mut LocalRuns) -> Self {
         let Self::Run(reason) = self else { return self };
-        let runs = match (claim, solo.fate_of(bucket)) {
-            (Claim::Taken, _) | (_, Some(Fate::Run)) => false,
+        let runs = match (claim, local_runs.of(bucket)) {
+            (Claim::Taken, _) | (_, Some(LocalRun::Ran)) => false,
             // Of two claims by this process at once the loser may be heard of first.
             (Claim::Won, _) => true,
             (Claim::Unreadable | Claim::NotConfigured, known) => known.is_none(),
         };
-        solo.note(bucket, if runs { Fate::Run } else { Fate::Left });
+        local_runs.note(bucket, if runs { LocalRun::Ran } else { LocalRun::Left });
         match claim {
             _ if !runs => Reason::AnotherNode.into(),
             Claim::Unreadable => Reason::StoreUnreadable.into(),
@@ -191,34 +191,34 @@ impl Decision {
 /// The store may be silent when the same bucket comes up again, for a viewer who arrives after the tick, or speak again
 /// after this process ran the bucket on its own word. Neither is leave to run it twice.
 #[derive(Debug, Default)]
-pub struct Solo {
-    buckets: VecDeque<(Bucket, Fate)>,
+pub struct LocalRuns {
+    buckets: VecDeque<(Bucket, LocalRun)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Run,
+enum LocalRun {
+    Ran,
     Left,
 }
 
-impl Solo {
+impl LocalRuns {
     /// Buckets remembered: 17 hours of an every-minute job.
     pub const MAX: usize = 1_024;
 
-    fn fate_of(&self, bucket: Bucket) -> Option<Fate> {
-        self.buckets.iter().rev().find(|(known, _)| *known == bucket).map(|(_, fate)| *fate)
+    fn of(&self, bucket: Bucket) -> Option<LocalRun> {
+        self.buckets.iter().rev().find(|(known, _)| *known == bucket).map(|(_, run)| *run)
     }
 
     /// Remembers what became of `bucket`; what was run stays run.
-    fn note(&mut self, bucket: Bucket, fate: Fate) {
+    fn note(&mut self, bucket: Bucket, run: LocalRun) {
         match self.buckets.iter_mut().rev().find(|(known, _)| *known == bucket) {
-            Some((_, Fate::Run)) => {}
-            Some((_, known)) => *known = fate,
+            Some((_, LocalRun::Ran)) => {}
+            Some((_, known)) => *known = run,
             None => {
                 if self.buckets.len() == Self::MAX {
                     self.buckets.pop_front();
                 }
-                self.buckets.push_back((bucket, fate));
+                self.buckets.push_back((bucket, run));
             }
         }
     }
@@ -247,12 +247,12 @@ mod tests {
     use super::*;
     use crate::time::Timestamp;
 
-    const NOBODY: Watch = Watch::Known { viewers: 0, visible: 0 };
-    const HIDDEN: Watch = Watch::Known { viewers: 2, visible: 0 };
-    const SEEN: Watch = Watch::Known { viewers: 2, visible: 1 };
+    const NOBODY: Audience = Audience::Known { viewers: 0, visible: 0 };
+    const HIDDEN: Audience = Audience::Known { viewers: 2, visible: 0 };
+    const SEEN: Audience = Audience::Known { viewers: 2, visible: 1 };
 
-    fn tick(gate: Gate, watch: Watch) -> Facts {
-        Facts { trigger: Trigger::Tick, gate, watch, running: false }
+    fn tick(gate: Gate, audience: Audience) -> Facts {
+        Facts { trigger: Trigger::Tick, gate, audience, running: false }
     }
 
     fn bucket(minute: u64) -> Bucket {
@@ -261,67 +261,69 @@ mod tests {
 
     #[test]
     fn vw_06_a_tick_runs_for_viewers_and_in_doubt() {
-        for (gate, watch, reason) in [
+        for (gate, audience, reason) in [
             (Gate::Viewers, SEEN, Reason::Watched),
             (Gate::Viewers, HIDDEN, Reason::Watched),
             (Gate::Viewers, NOBODY, Reason::NoViewer),
-            (Gate::Viewers, Watch::Unreadable, Reason::StoreUnreadable),
-            (Gate::Viewers, Watch::NotConfigured, Reason::NoStore),
+            (Gate::Viewers, Audience::Unreadable, Reason::StoreUnreadable),
+            (Gate::Viewers, Audience::NotConfigured, Reason::NoStore),
             (Gate::VisibleViewers, SEEN, Reason::Watched),
             (Gate::VisibleViewers, HIDDEN, Reason::NoViewer),
-            (Gate::VisibleViewers, Watch::Unreadable, Reason::StoreUnreadable),
+            (Gate::VisibleViewers, Audience::Unreadable, Reason::StoreUnreadable),
             (Gate::Always, NOBODY, Reason::Always),
-            (Gate::Always, Watch::Unreadable, Reason::Always),
+            (Gate::Always, Audience::Unreadable, Reason::Always),
         ] {
-            assert_eq!(decide(tick(gate, watch)).reason(), reason, "{gate} {watch:?}");
+            assert_eq!(decide(tick(gate, audience)).reason(), reason, "{gate} {audience:?}");
         }
     }
 
     #[test]
     fn vw_20_a_hand_needs_no_viewer() {
-        for watch in [NOBODY, SEEN, Watch::Unreadable, Watch::NotConfigured] {
-            let decision = decide(Facts { trigger: Trigger::Hand, ..tick(Gate::Viewers, watch) });
+        for audience in [NOBODY, SEEN, Audience::Unreadable, Audience::NotConfigured] {
+            let decision = decide(Facts { trigger: Trigger::Manual, ..tick(Gate::Viewers, audience) });
             assert_eq!(decision.compared(true), Decision::Run(Reason::ByHand));
         }
     }
 
     #[test]
     fn vw_25_an_arrival_runs_unless_the_gate_asks_for_more() {
-        let arrival = |gate, watch| decide(Facts { trigger: Trigger::Arrival, ..tick(gate, watch) }).reason();
+        let arrival =
+            |gate, audience| decide(Facts { trigger: Trigger::Arrival, ..tick(gate, audience) }).reason();
         assert_eq!(arrival(Gate::Viewers, HIDDEN), Reason::ViewerArrived);
         assert_eq!(arrival(Gate::VisibleViewers, HIDDEN), Reason::NoViewer);
         assert_eq!(arrival(Gate::VisibleViewers, SEEN), Reason::ViewerArrived);
         // Come and gone before the decision.
         assert_eq!(arrival(Gate::Viewers, NOBODY), Reason::NoViewer);
-        assert_eq!(arrival(Gate::Viewers, Watch::Unreadable), Reason::ViewerArrived);
+        assert_eq!(arrival(Gate::Viewers, Audience::Unreadable), Reason::ViewerArrived);
     }
 
     #[test]
     fn vw_20_runs_of_one_job_do_not_overlap() {
-        let still = |trigger, watch| decide(Facts { running: true, trigger, ..tick(Gate::Viewers, watch) });
+        let still =
+            |trigger, audience| decide(Facts { running: true, trigger, ..tick(Gate::Viewers, audience) });
         assert_eq!(still(Trigger::Tick, SEEN), Decision::Skip(Reason::StillRunning));
-        assert_eq!(still(Trigger::Hand, NOBODY), Decision::Skip(Reason::StillRunning));
+        assert_eq!(still(Trigger::Manual, NOBODY), Decision::Skip(Reason::StillRunning));
         assert_eq!(still(Trigger::Tick, NOBODY), Decision::Skip(Reason::NoViewer));
     }
 
     #[test]
     fn vw_07_whoever_wins_the_bucket_runs() {
-        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
-        assert_eq!(watched.claimed(Claim::Won, bucket(1), &mut solo).reason(), Reason::Watched);
-        assert_eq!(watched.claimed(Claim::Taken, bucket(2), &mut solo).reason(), Reason::AnotherNode);
+        let (mut local_runs, watched) = (LocalRuns::default(), decide(tick(Gate::Viewers, SEEN)));
+        assert_eq!(watched.claimed(Claim::Won, bucket(1), &mut local_runs).reason(), Reason::Watched);
+        assert_eq!(watched.claimed(Claim::Taken, bucket(2), &mut local_runs).reason(), Reason::AnotherNode);
         let nobody = decide(tick(Gate::Viewers, NOBODY));
-        assert_eq!(nobody.claimed(Claim::Taken, bucket(3), &mut solo).reason(), Reason::NoViewer);
+        assert_eq!(nobody.claimed(Claim::Taken, bucket(3), &mut local_runs).reason(), Reason::NoViewer);
         // A skip is no attempt.
         assert_eq!(
-            watched.claimed(Claim::Unreadable, bucket(3), &mut solo).reason(),
+            watched.claimed(Claim::Unreadable, bucket(3), &mut local_runs).reason(),
             Reason::StoreUnreadable
         );
     }
 
     #[test]
     fn vw_07_without_the_stores_word_a_process_runs_a_bucket_once() {
-        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
-        let mut claimed = |minute, claim| watched.claimed(claim, bucket(minute), &mut solo).reason();
+        let (mut local_runs, watched) = (LocalRuns::default(), decide(tick(Gate::Viewers, SEEN)));
+        let mut claimed = |minute, claim| watched.claimed(claim, bucket(minute), &mut local_runs).reason();
         assert_eq!(claimed(1, Claim::Unreadable), Reason::StoreUnreadable);
         assert_eq!(claimed(1, Claim::Unreadable), Reason::AnotherNode);
         // The store is back within the minute: still once.
@@ -334,8 +336,8 @@ mod tests {
     /// the same minute, and the claim that could not be read was taken for leave to run it again.
     #[test]
     fn vw_07_a_bucket_settled_by_the_store_is_not_run_again_when_the_store_goes_silent() {
-        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
-        let mut claimed = |minute, claim| watched.claimed(claim, bucket(minute), &mut solo).reason();
+        let (mut local_runs, watched) = (LocalRuns::default(), decide(tick(Gate::Viewers, SEEN)));
+        let mut claimed = |minute, claim| watched.claimed(claim, bucket(minute), &mut local_runs).reason();
         assert_eq!(claimed(1, Claim::Won), Reason::Watched);
         assert_eq!(claimed(1, Claim::Unreadable), Reason::AnotherNode);
         assert_eq!(claimed(2, Claim::Taken), Reason::AnotherNode);
@@ -346,8 +348,8 @@ mod tests {
     /// tick's defeat was heard of first, and nobody ran.
     #[test]
     fn vw_07_a_won_bucket_runs_though_another_claim_of_this_process_lost_it() {
-        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
-        let mut claimed = |claim| watched.claimed(claim, bucket(1), &mut solo).reason();
+        let (mut local_runs, watched) = (LocalRuns::default(), decide(tick(Gate::Viewers, SEEN)));
+        let mut claimed = |claim| watched.claimed(claim, bucket(1), &mut local_runs).reason();
         assert_eq!(claimed(Claim::Taken), Reason::AnotherNode);
         assert_eq!(claimed(Claim::Won), Reason::Watched);
         assert_eq!(claimed(Claim::Won), Reason::AnotherNode);
@@ -355,11 +357,11 @@ mod tests {
 
     #[test]
     fn vw_07_the_memory_of_buckets_is_bounded() {
-        let (mut solo, watched) = (Solo::default(), decide(tick(Gate::Viewers, SEEN)));
-        for minute in 0..3 * Solo::MAX as u64 {
-            assert!(watched.claimed(Claim::Unreadable, bucket(minute), &mut solo).runs());
+        let (mut local_runs, watched) = (LocalRuns::default(), decide(tick(Gate::Viewers, SEEN)));
+        for minute in 0..3 * LocalRuns::MAX as u64 {
+            assert!(watched.claimed(Claim::Unreadable, bucket(minute), &mut local_runs).runs());
         }
-        assert_eq!(solo.buckets.len(), Solo::MAX);
+        assert_eq!(local_runs.buckets.len(), LocalRuns::MAX);
     }
 
     #[test]
@@ -374,9 +376,9 @@ mod tests {
     #[test]
     fn vw_06_a_viewer_found_is_a_viewer_whatever_else_could_not_be_read() {
         let (none, hidden) = (Summary::default(), Summary { viewers: 1, visible: 0 });
-        assert_eq!(Gate::Viewers.watch(none, true), NOBODY);
-        assert_eq!(Gate::Viewers.watch(none, false), Watch::Unreadable);
-        assert_eq!(Gate::Viewers.watch(hidden, false), Watch::Known { viewers: 1, visible: 0 });
-        assert_eq!(Gate::VisibleViewers.watch(hidden, false), Watch::Unreadable);
+        assert_eq!(Gate::Viewers.audience(none, true), NOBODY);
+        assert_eq!(Gate::Viewers.audience(none, false), Audience::Unreadable);
+        assert_eq!(Gate::Viewers.audience(hidden, false), Audience::Known { viewers: 1, visible: 0 });
+        assert_eq!(Gate::VisibleViewers.audience(hidden, false), Audience::Unreadable);
     }
 }

@@ -19,25 +19,37 @@ mod flush;
 mod link;
 mod marks;
 mod operate;
+mod ops;
 mod recent;
+mod requests;
+mod seen;
 mod sweep;
 mod talk;
+mod time;
+mod worklist;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::index::Index;
 use super::layout::Layout;
-use super::names::{
-    AHEAD_MAX, CURSOR_KEY, INDEX_KEY, OPS_MAX, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY, SLEEP_MAX,
-};
+use super::names::{CURSOR_KEY, INDEX_KEY, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY};
 use super::port::{Effect, Error, Input, Output, Report};
 use super::sorted::{Map, Set};
 use super::stamp::{Clock, Stamp};
 use super::value::{Stored, Value};
 use crate::time::Timestamp;
 
-use operate::{Op, Request};
+use link::Link;
+use marks::Marks;
+use ops::{Caller, Operations};
+use recent::Recent;
+use requests::Requests;
+use seen::Seen;
+use sweep::Sweep;
+use talk::Talk;
+use time::{Jump, Time};
+use worklist::Worklist;
 
 /// Brings a value from one version of the schema to the next: version, id, value. `None`: it cannot be done.
 pub type Migrate = Rc<dyn Fn(u32, &str, &Value) -> Option<Value>>;
@@ -65,56 +77,24 @@ pub struct Config {
 pub struct Replica {
     config: Config,
     phase: Phase,
-    clock: Clock,
-    now: Timestamp,
-    wall: Timestamp,
+    time: Time,
+    /// Which entities there are, and their values, as far as is known.
     index: Index,
     values: Map<Held>,
-    settings: Option<Value>,
-    settings_pending: bool,
+    settings: Settings,
+    schema: Schema,
     /// What the view shows.
     shown: Map<Value>,
-    /// What came in while loading.
-    queue: VecDeque<Input>,
-    overflowed: bool,
-    /// Operations not begun yet.
-    waiting: VecDeque<(u64, Request)>,
-    /// Operations under way, in order.
-    ops: VecDeque<Op>,
-    /// How many of the waiting operations must be stored one by one, because together they were refused.
-    solo: usize,
-    /// Numbers operations as they are begun.
-    begun: u64,
-    /// Keys to be read, and written if they lack something.
-    dirty: Set,
-    flight: flush::Flight,
-    asked: u64,
-    /// No question before this moment, after a failure.
-    rest_until: Timestamp,
-    failures: u32,
-    /// What keys of the index said when they said all.
-    clean: Map<String>,
-    poisoned: Map<String>,
-    index_seen: bool,
-    /// While the index lacks what was stored: the keys that were read since that was noticed.
-    proved: Option<Set>,
-    rebuild: bool,
-    schema: u32,
-    schema_due: bool,
-    /// Chunks to be written before the layout changes, last one first.
-    moving: Vec<Vec<(String, String)>>,
-    /// Keys to look at again, and when.
-    verify: Set,
-    verify_at: Option<Timestamp>,
-    /// Keys of the index that lack something, to be written when all is loaded.
-    later: Set,
-    /// Keys of entities that were just removed.
-    trash: Set,
-    recent: recent::Recent,
-    sweep: sweep::Sweep,
-    marks: marks::Marks,
-    link: link::Link,
-    talk: talk::Talk,
+    backlog: Backlog,
+    ops: Operations,
+    work: Worklist,
+    requests: Requests,
+    seen: Seen,
+    recent: Recent,
+    sweep: Sweep,
+    marks: Marks,
+    link: Link,
+    talk: Talk,
     out: Vec<Effect>,
 }
 
@@ -134,6 +114,49 @@ struct Held {
     pending: u64,
 }
 
+/// The settings in force.
+#[derive(Debug, Clone, Default)]
+struct Settings {
+    value: Option<Value>,
+    /// They were set here, and are not stored yet.
+    pending: bool,
+}
+
+/// The version that stored values follow.
+#[derive(Debug, Clone)]
+struct Schema {
+    stored: u32,
+    /// The application's is later, and is to be stored.
+    due: bool,
+}
+
+/// What came in while loading.
+#[derive(Debug, Clone, Default)]
+struct Backlog {
+    inputs: VecDeque<Input>,
+    overflowed: bool,
+}
+
+impl Backlog {
+    /// Keeps an input for later; whether it is the first that there is no room for.
+    fn push(&mut self, input: Input) -> bool {
+        if self.inputs.len() < QUEUE_MAX {
+            self.inputs.push_back(input);
+            return false;
+        }
+        !std::mem::replace(&mut self.overflowed, true)
+    }
+
+    /// Whether there was no room for all; then none of it counts.
+    fn take_overflow(&mut self) -> bool {
+        let overflowed = std::mem::take(&mut self.overflowed);
+        if overflowed {
+            self.inputs.clear();
+        }
+        overflowed
+    }
+}
+
 impl Held {
     fn stamp(&self) -> Stamp {
         self.stored.stamp.unwrap_or_default()
@@ -144,50 +167,31 @@ impl Replica {
     /// A replica that has read nothing yet.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        // Beside a node its time counts. Alone, no clock is better than another.
+        let clock = if cfg!(feature = "bridge") && config.bridged {
+            Clock::new(config.maker)
+        } else {
+            Clock::new(config.maker).trusting()
+        };
         Self {
-            // Beside a node its time counts. Alone, no clock is better than another.
-            clock: if cfg!(feature = "bridge") && config.bridged {
-                Clock::new(config.maker)
-            } else {
-                Clock::new(config.maker).trusting()
-            },
             config,
             phase: Phase::Cold,
-            now: Timestamp::ZERO,
-            wall: Timestamp::ZERO,
+            time: Time::new(clock),
             index: Index::default(),
             values: Map::new(),
-            settings: None,
-            settings_pending: false,
+            settings: Settings::default(),
+            schema: Schema { stored: 1, due: false },
             shown: Map::new(),
-            queue: VecDeque::new(),
-            overflowed: false,
-            waiting: VecDeque::new(),
-            ops: VecDeque::new(),
-            solo: 0,
-            begun: 0,
-            dirty: Set::new(),
-            flight: flush::Flight::None,
-            asked: 0,
-            rest_until: Timestamp::ZERO,
-            failures: 0,
-            clean: Map::new(),
-            poisoned: Map::new(),
-            index_seen: false,
-            proved: None,
-            rebuild: false,
-            schema: 1,
-            schema_due: false,
-            moving: Vec::new(),
-            verify: Set::new(),
-            verify_at: None,
-            later: Set::new(),
-            trash: Set::new(),
-            recent: recent::Recent::default(),
-            sweep: sweep::Sweep::default(),
-            marks: marks::Marks::default(),
-            link: link::Link::default(),
-            talk: talk::Talk::default(),
+            backlog: Backlog::default(),
+            ops: Operations::default(),
+            work: Worklist::default(),
+            requests: Requests::default(),
+            seen: Seen::default(),
+            recent: Recent::default(),
+            sweep: Sweep::default(),
+            marks: Marks::default(),
+            link: Link::default(),
+            talk: Talk::default(),
             out: Vec::new(),
         }
     }
@@ -226,7 +230,7 @@ impl Replica {
     /// The settings in force, if anybody has set any.
     #[must_use]
     pub const fn settings(&self) -> Option<&Value> {
-        self.settings.as_ref()
+        self.settings.value.as_ref()
     }
 
     fn takes_settings(&self, settings: &Value) -> bool {
@@ -249,7 +253,7 @@ impl Replica {
             let op = if let Input::Sweep { op } = input {
                 Some(op)
             } else {
-                operate::request(input).map(|(op, _)| op)
+                ops::request(input).map(|(op, _)| op)
             };
             self.out.extend(op.map(|op| Effect::Reject { op, error: Error::Closed }));
             return;
@@ -275,10 +279,7 @@ impl Replica {
             Input::Answered { ask, text } => self.on_answered(ask, &text),
             Input::Unanswered { ask, refusal, random } => self.on_unanswered(ask, refusal, random),
             Input::Changed(_) | Input::Message(_) if self.phase != Phase::Ready => {
-                if self.queue.len() < QUEUE_MAX {
-                    self.queue.push_back(input);
-                } else if !self.overflowed {
-                    self.overflowed = true;
+                if self.backlog.push(input) {
                     self.report(Report::Overflow);
                 }
             }
@@ -286,29 +287,24 @@ impl Replica {
             Input::Message(text) => self.on_message(&text),
             Input::Sweep { op } => self.sweep.request(op),
             other => {
-                let Some((op, request)) = operate::request(other) else { return };
-                if self.waiting.len() + self.ops.len() >= OPS_MAX {
+                let Some((op, request)) = ops::request(other) else { return };
+                if self.ops.is_full() {
                     self.out.push(Effect::Reject { op, error: Error::Busy });
                 } else {
-                    self.waiting.push_back((op, request));
+                    self.ops.push(Caller::Application(op), request);
                 }
             }
         }
     }
 
     fn pass_time(&mut self, now: Timestamp, wall: Timestamp) {
-        let first = self.wall == Timestamp::ZERO;
-        let slept = now.saturating_since(self.now);
-        // The time of day should have moved as far as the monotonic clock.
-        let expected = self.wall + slept;
-        let off = wall.saturating_since(expected).max(expected.saturating_since(wall));
-        (self.now, self.wall) = (self.now.max(now), wall);
-        self.recent.pass_time(self.now);
+        let jump = self.time.pass(now, wall);
+        self.recent.pass_time(self.time.now);
         let running = matches!(self.phase, Phase::Loading | Phase::Ready);
-        if running && !first && (off > AHEAD_MAX || slept > SLEEP_MAX) {
+        if let Some(jump) = jump.filter(|_| running) {
             self.report(Report::ClockJumped);
             if self.is_bridged() {
-                self.relink(off > AHEAD_MAX);
+                self.relink(jump == Jump::Set);
             }
             self.forget();
         }
@@ -318,51 +314,49 @@ impl Replica {
     /// anybody to remember it.
     fn forget(&mut self) {
         self.take_back_all();
-        self.flight = flush::Flight::None;
+        self.requests.take();
         self.index = Index::default();
         self.values.clear();
-        self.clock.restart();
+        self.time.clock.restart();
         self.talk.forget_all();
-        self.clean.clear();
-        self.moving.clear();
-        self.index_seen = false;
+        self.seen.outdate_all();
+        self.ops.stop_move();
+        self.seen.index = false;
         self.load();
     }
 
     fn load(&mut self) {
         self.phase = Phase::Loading;
-        self.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY, CURSOR_KEY].map(str::to_owned).into();
+        self.work.dirty = [SETTINGS_KEY, SCHEMA_KEY, INDEX_KEY, CURSOR_KEY].map(str::to_owned).into();
         self.marks.unread = self.is_bridged();
     }
 
     /// Marks everything to be read again.
     fn read_all(&mut self) {
-        self.clean.clear();
-        self.dirty.extend([SETTINGS_KEY, SCHEMA_KEY].map(str::to_owned));
-        self.dirty.extend(self.index.layout().index_keys());
-        self.dirty.extend(self.index.ids().map(|id| self.index.layout().value_key(id)));
+        self.seen.outdate_all();
+        self.work.dirty.extend([SETTINGS_KEY, SCHEMA_KEY].map(str::to_owned));
+        self.work.dirty.extend(self.index.layout().index_keys());
+        self.work.dirty.extend(self.index.ids().map(|id| self.index.layout().value_key(id)));
     }
 
     /// Everything was read: from now on what happens is shown.
     fn finish_loading(&mut self) {
-        if self.overflowed {
-            self.overflowed = false;
-            self.queue.clear();
+        if self.backlog.take_overflow() {
             return self.read_all();
         }
-        if self.config.schema_version > self.schema && !self.schema_due {
+        if self.config.schema_version > self.schema.stored && !self.schema.due {
             // The version is written when every value has been: keys of entities go before it.
-            self.schema_due = true;
-            self.dirty.insert(SCHEMA_KEY.to_owned());
+            self.schema.due = true;
+            self.work.read(SCHEMA_KEY.to_owned());
             return;
         }
         self.phase = Phase::Ready;
-        self.dirty.append(&mut self.later);
+        self.work.end_loading();
         let mut ids: Set = self.index.ids().map(str::to_owned).collect();
         ids.extend(self.shown.keys().cloned());
         ids.iter().for_each(|id| self.show(id));
         self.out.push(Effect::Ready);
-        for input in std::mem::take(&mut self.queue) {
+        for input in std::mem::take(&mut self.backlog.inputs) {
             self.take(input);
         }
     }
@@ -395,11 +389,11 @@ impl Replica {
     /// After a fact about `id` changed.
     fn touch(&mut self, id: &str) {
         let layout = self.index.layout();
-        self.clean.remove(&layout.index_key(id));
+        self.seen.outdate(&layout.index_key(id));
         if !self.index.lists(id) {
             self.values.remove(id);
         } else if !self.values.contains_key(id) {
-            self.dirty.insert(layout.value_key(id));
+            self.work.read(layout.value_key(id));
         }
         self.show(id);
     }
@@ -409,8 +403,8 @@ impl Replica {
         self.refuse_waiting(&Error::Closed);
         self.sweep.reject(&mut self.out);
         self.phase = Phase::Closed;
-        self.queue.clear();
-        self.talk = talk::Talk::default();
+        self.backlog.inputs.clear();
+        self.talk = Talk::default();
     }
 
     fn fire_timers(&mut self) {
@@ -418,11 +412,7 @@ impl Replica {
             return;
         }
         self.resend();
-        if self.verify_at.is_some_and(|at| at <= self.now) {
-            self.verify_at = None;
-            self.dirty.append(&mut self.verify);
-            self.dirty.insert(INDEX_KEY.to_owned());
-        }
+        self.work.start_verifying(self.time.now);
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
@@ -430,9 +420,9 @@ impl Replica {
             Phase::Cold | Phase::Closed => return None,
             Phase::Loading | Phase::Ready => {}
         }
-        let rest = (self.rest_until > self.now).then_some(self.rest_until);
+        let pause = self.requests.due(self.time.now);
         let link = if self.is_bridged() { self.link_due() } else { None };
-        [self.talk.due(), self.verify_at, self.sweep.due(), rest, link].into_iter().flatten().min()
+        [self.talk.due(), self.work.verify_at(), self.sweep.due(), pause, link].into_iter().flatten().min()
     }
 
     fn report(&mut self, report: Report) {

@@ -1,11 +1,11 @@
-//! What a node tells the others: a promise, not a headcount alone.
+//! What a node tells the others: a promise that somebody watches (a lease, elsewhere), not a headcount alone.
 //!
 //! Heartbeats stay in the memory of the node that got them; the others see one [`Report`] for each node in the
 //! shared store. A report says for how long, from its writing, somebody will still count as watching. So the minute
 //! is not lost when the node dies right after: what it promised stands.
 //!
 //! The rule that makes this exact: a heartbeat is answered with success only after a report that covers it is in
-//! the store. [`Pledge`] says when that takes a new report. Each promise reaches [`SLACK`] beyond the newest beat,
+//! the store. [`OwnReport`] says when that takes a new report. Each promise reaches [`SLACK`] beyond the newest beat,
 //! so one write covers every beat of the next ten seconds: the store's load grows with nodes, not with viewers.
 
 use std::hash::BuildHasher;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Roster, Summary};
+use super::{SessionTable, Summary};
 use crate::kv;
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ pub const REPORT_PREFIX: &str = "viewers:";
 
 /// Time to live of a report in the store. Far longer than any promise, because it runs on the store's wall clock: only
 /// a jump ahead of ten minutes makes the store forget a report early, and then its writer notices
-/// ([`Pledge::found`]). Short enough that a node which restarts in a loop leaves few reports behind.
+/// ([`OwnReport::confirm_in_store`]). Short enough that a node which restarts in a loop leaves few reports behind.
 pub const REPORT_TTL: Duration = Duration::from_secs(600);
 
 /// A node writes at least this often, so that the others know it and its headcount.
@@ -70,15 +70,15 @@ pub fn report_key(node: &str) -> Result<kv::Key, kv::Invalid> {
     kv::Key::new(format!("{REPORT_PREFIX}{node}"))
 }
 
-/// A node's own promises: what it has written and whether that is still enough.
+/// A node's own report: what it has written and whether that is still enough.
 #[derive(Debug, Default)]
-pub struct Pledge {
+pub struct OwnReport {
     /// Reports drawn up, stored or not.
     seq: u64,
     stored: Option<Promise>,
 }
 
-/// A report on its way to the store. Hand it to [`Pledge::stored`] once it is there.
+/// A report on its way to the store. Hand it to [`OwnReport::record_stored`] once it is there.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct Draft {
@@ -95,12 +95,12 @@ struct Promise {
     visible_until: Option<Timestamp>,
 }
 
-impl Pledge {
-    /// Whether the stored report covers every heartbeat in `roster`. If not, no heartbeat may be answered with
+impl OwnReport {
+    /// Whether the stored report covers every heartbeat in `sessions`. If not, no heartbeat may be answered with
     /// success before a new report is stored.
     #[must_use]
-    pub fn covers<S: BuildHasher>(&self, now: Timestamp, roster: &Roster<S>) -> bool {
-        let (watched, visible) = (roster.watched_until(now), roster.visible_until(now));
+    pub fn covers<S: BuildHasher>(&self, now: Timestamp, sessions: &SessionTable<S>) -> bool {
+        let (watched, visible) = (sessions.watched_until(now), sessions.visible_until(now));
         match self.stored {
             Some(promise) => watched <= promise.watched_until && visible <= promise.visible_until,
             None => watched.is_none(),
@@ -109,25 +109,25 @@ impl Pledge {
 
     /// Whether a report should be written now: to cover a heartbeat, or because the last one is old.
     #[must_use]
-    pub fn due<S: BuildHasher>(&self, now: Timestamp, roster: &Roster<S>) -> bool {
+    pub fn due<S: BuildHasher>(&self, now: Timestamp, sessions: &SessionTable<S>) -> bool {
         let old = self.stored.is_none_or(|promise| now.saturating_since(promise.made_at) >= REPORT_EVERY);
-        old || !self.covers(now, roster)
+        old || !self.covers(now, sessions)
     }
 
     /// Draws up the next report. Drafts are to be stored one after the other, in this order.
-    pub fn draft<S: BuildHasher>(&mut self, now: Timestamp, roster: &Roster<S>) -> Draft {
+    pub fn draft<S: BuildHasher>(&mut self, now: Timestamp, sessions: &SessionTable<S>) -> Draft {
         self.seq += 1;
         let promise = Promise {
             seq: self.seq,
             made_at: now,
-            watched_until: roster.watched_until(now).map(|until| until + SLACK),
-            visible_until: roster.visible_until(now).map(|until| until + SLACK),
+            watched_until: sessions.watched_until(now).map(|until| until + SLACK),
+            visible_until: sessions.visible_until(now).map(|until| until + SLACK),
         };
         let left_ms =
             |until: Option<Timestamp>| until.map_or(0, |until| until.as_ms().saturating_sub(now.as_ms()));
         let report = Report {
             seq: self.seq,
-            summary: roster.counts(now),
+            summary: sessions.counts(now),
             watched_for_ms: left_ms(promise.watched_until),
             visible_for_ms: left_ms(promise.visible_until),
             written_at_ms: 0,
@@ -137,7 +137,7 @@ impl Pledge {
     }
 
     /// The store has confirmed `draft`.
-    pub fn stored(&mut self, draft: Draft) {
+    pub fn record_stored(&mut self, draft: Draft) {
         if self.stored.is_none_or(|stored| stored.seq < draft.promise.seq) {
             self.stored = Some(draft.promise);
         }
@@ -145,14 +145,15 @@ impl Pledge {
 
     /// The number of the stored report, zero for none: to be noted before a reading of the store.
     #[must_use]
-    pub fn number(&self) -> u64 {
+    pub fn stored_seq(&self) -> u64 {
         self.stored.map_or(0, |promise| promise.seq)
     }
 
-    /// A reading begun when [`number`](Self::number) was `asked` found this node's own report with number `found`, or
-    /// none. A report that was lost in the store, or overwritten by an older one that came late, no longer counts.
-    pub fn found(&mut self, asked: u64, found: Option<u64>) {
-        if found.unwrap_or(0) < asked {
+    /// A reading begun when [`stored_seq`](Self::stored_seq) was `expected_seq` found this node's own report with number
+    /// `found_seq`, or none. A report that was lost in the store, or overwritten by an older one that came late, no longer
+    /// counts.
+    pub fn confirm_in_store(&mut self, expected_seq: u64, found_seq: Option<u64>) {
+        if found_seq.unwrap_or(0) < expected_seq {
             self.stored = None;
         }
     }
@@ -165,91 +166,91 @@ mod tests {
     use super::*;
     use crate::viewer::{SessionId, TTL};
 
-    type TestRoster = Roster<BuildHasherDefault<DefaultHasher>>;
+    type TestTable = SessionTable<BuildHasherDefault<DefaultHasher>>;
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::from_ms(seconds * 1_000)
     }
 
-    fn beat(roster: &mut TestRoster, seconds: u64, visible: bool) {
-        roster.beat(at(seconds), &SessionId::new("s").unwrap(), visible);
+    fn beat(sessions: &mut TestTable, seconds: u64, visible: bool) {
+        sessions.beat(at(seconds), &SessionId::new("s").unwrap(), visible);
     }
 
-    fn publish(pledge: &mut Pledge, seconds: u64, roster: &TestRoster) -> Report {
-        let draft = pledge.draft(at(seconds), roster);
-        pledge.stored(draft);
+    fn publish(own_report: &mut OwnReport, seconds: u64, sessions: &TestTable) -> Report {
+        let draft = own_report.draft(at(seconds), sessions);
+        own_report.record_stored(draft);
         draft.report
     }
 
     #[test]
     fn vw_21_one_report_covers_the_beats_of_the_next_ten_seconds() {
-        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
-        assert!(pledge.covers(at(0), &roster));
-        beat(&mut roster, 100, false);
-        assert!(!pledge.covers(at(100), &roster));
-        let report = publish(&mut pledge, 101, &roster);
+        let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
+        assert!(own_report.covers(at(0), &sessions));
+        beat(&mut sessions, 100, false);
+        assert!(!own_report.covers(at(100), &sessions));
+        let report = publish(&mut own_report, 101, &sessions);
         assert_eq!((report.seq, report.summary.viewers), (1, 1));
         assert_eq!((report.watched_for_ms, report.visible_for_ms), (69_000, 0));
-        beat(&mut roster, 110, false);
-        assert!(pledge.covers(at(110), &roster));
-        beat(&mut roster, 111, false);
-        assert!(!pledge.covers(at(111), &roster));
+        beat(&mut sessions, 110, false);
+        assert!(own_report.covers(at(110), &sessions));
+        beat(&mut sessions, 111, false);
+        assert!(!own_report.covers(at(111), &sessions));
     }
 
     #[test]
     fn vw_23_a_promise_counts_only_once_it_is_stored() {
-        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
-        beat(&mut roster, 0, true);
-        let lost = pledge.draft(at(0), &roster);
-        assert!(!pledge.covers(at(0), &roster));
-        let second = pledge.draft(at(1), &roster);
+        let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
+        beat(&mut sessions, 0, true);
+        let lost = own_report.draft(at(0), &sessions);
+        assert!(!own_report.covers(at(0), &sessions));
+        let second = own_report.draft(at(1), &sessions);
         assert_eq!(second.report.seq, 2);
-        pledge.stored(second);
+        own_report.record_stored(second);
         // Confirmed late, the first draft does not shrink what the second promised.
-        pledge.stored(lost);
-        assert!(pledge.covers(at(1), &roster));
+        own_report.record_stored(lost);
+        assert!(own_report.covers(at(1), &sessions));
     }
 
     #[test]
     fn vw_23_a_report_lost_in_the_store_is_written_again() {
-        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
-        beat(&mut roster, 0, true);
-        publish(&mut pledge, 0, &roster);
-        publish(&mut pledge, 1, &roster);
-        assert_eq!(pledge.number(), 2);
-        pledge.found(2, Some(2));
+        let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
+        beat(&mut sessions, 0, true);
+        publish(&mut own_report, 0, &sessions);
+        publish(&mut own_report, 1, &sessions);
+        assert_eq!(own_report.stored_seq(), 2);
+        own_report.confirm_in_store(2, Some(2));
         // A reading that was under way when the second was stored may still show the first.
-        pledge.found(1, Some(1));
-        assert!(pledge.covers(at(1), &roster));
-        pledge.found(2, Some(1));
-        assert!(!pledge.covers(at(1), &roster));
-        publish(&mut pledge, 2, &roster);
-        pledge.found(3, None);
-        assert!(!pledge.covers(at(2), &roster));
+        own_report.confirm_in_store(1, Some(1));
+        assert!(own_report.covers(at(1), &sessions));
+        own_report.confirm_in_store(2, Some(1));
+        assert!(!own_report.covers(at(1), &sessions));
+        publish(&mut own_report, 2, &sessions);
+        own_report.confirm_in_store(3, None);
+        assert!(!own_report.covers(at(2), &sessions));
     }
 
     #[test]
     fn vw_24_coming_into_sight_takes_a_promise_of_its_own() {
-        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
-        beat(&mut roster, 0, false);
-        publish(&mut pledge, 0, &roster);
-        beat(&mut roster, 1, true);
-        assert!(!pledge.covers(at(1), &roster));
-        let report = publish(&mut pledge, 1, &roster);
+        let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
+        beat(&mut sessions, 0, false);
+        publish(&mut own_report, 0, &sessions);
+        beat(&mut sessions, 1, true);
+        assert!(!own_report.covers(at(1), &sessions));
+        let report = publish(&mut own_report, 1, &sessions);
         assert_eq!((report.watched_for_ms, report.visible_for_ms), (70_000, 70_000));
     }
 
     #[test]
     fn vw_21_an_idle_node_reports_now_and_then_and_withdraws_what_is_over() {
-        let (mut roster, mut pledge) = (TestRoster::new(9, Default::default()), Pledge::default());
-        assert!(pledge.due(at(0), &roster));
-        publish(&mut pledge, 0, &roster);
-        assert!(!pledge.due(at(19), &roster));
-        assert!(pledge.due(at(20), &roster));
-        beat(&mut roster, 20, true);
-        publish(&mut pledge, 20, &roster);
-        roster.expire(at(20) + TTL);
-        assert_eq!(publish(&mut pledge, 80, &roster).watched_for_ms, 0);
+        let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
+        assert!(own_report.due(at(0), &sessions));
+        publish(&mut own_report, 0, &sessions);
+        assert!(!own_report.due(at(19), &sessions));
+        assert!(own_report.due(at(20), &sessions));
+        beat(&mut sessions, 20, true);
+        publish(&mut own_report, 20, &sessions);
+        sessions.expire(at(20) + TTL);
+        assert_eq!(publish(&mut own_report, 80, &sessions).watched_for_ms, 0);
     }
 
     #[test]

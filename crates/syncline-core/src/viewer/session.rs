@@ -1,6 +1,6 @@
 //! The id a page goes by.
 //!
-//! Up to 64 bytes of visible ASCII, held inline: a roster of a million sessions makes no million allocations, and
+//! Up to 64 bytes of visible ASCII, held inline: a table of a million sessions makes no million allocations, and
 //! an id can be put into a key, a log line or a header as it is.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Days of simulated minutes: pages with the real heartbeat, nodes with the real roster, promises, ticker and gate,
+//! Days of simulated minutes: pages with the real heartbeat, nodes with the real session table, promises, ticker and gate,
 //! and a shared store, in a world where all of them fail. The checkers are in `trace`; the second half of this file
 //! plants faults and demands that the checkers find them.
 
@@ -234,6 +234,6 @@ fn the_checkers_find_a_process_that_forgets_what_it_ran() {
 }
 
 #[test]
-fn the_checkers_find_a_roster_without_a_cap() {
+fn the_checkers_find_a_session_table_without_a_cap() {
     assert_eq!(broken_by(Bug::NoCap), "P5");
 }

@@ -1,4 +1,4 @@
-//! A node as the real one works: roster, pledge, peers, ticker and gate are the product's; what is simulated is the
+//! A node as the real one works: session table, own report, peers, ticker and gate are the product's; what is simulated is the
 //! wiring between them. Every promise the product makes is reported to the [`Trace`], which judges it.
 
 use std::cell::RefCell;
@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 
-use syncline_core::schedule::{Bucket, Claim, Cron, Decision, Facts, Gate, Solo, Ticker, Trigger, decide};
+use syncline_core::schedule::{
+    Bucket, Claim, Cron, Decision, Facts, Gate, LocalRuns, Ticker, Trigger, decide,
+};
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Beat, Change, Draft, Nodes, Pledge, Report, Roster, SessionId, Summary};
+use syncline_core::viewer::{
+    BeatOutcome, Draft, OccupancyChange, OwnReport, Peers, Report, SessionId, SessionTable, Summary,
+};
 use syncline_sim::{ActorId, Context, Event};
 
 use crate::store::{Request, Response};
@@ -33,14 +37,14 @@ pub(crate) struct Node {
     gate: Gate,
     bug: Option<Bug>,
     trace: Rc<RefCell<Trace>>,
-    roster: Roster<BuildHasherDefault<DefaultHasher>>,
-    pledge: Pledge,
+    sessions: SessionTable<BuildHasherDefault<DefaultHasher>>,
+    own_report: OwnReport,
     publishing: bool,
-    peers: Nodes,
+    peers: Peers,
     ticker: Option<Ticker>,
-    solo: Solo,
+    local_runs: LocalRuns,
     running: bool,
-    /// Pages whose beat is in the roster but not answered yet.
+    /// Pages whose beat is in the session table but not answered yet.
     waiting: Vec<Waiting>,
     operations: BTreeMap<u64, Operation>,
     last_operation: u64,
@@ -80,17 +84,17 @@ impl Node {
     ) -> Self {
         let cap = if bug == Some(Bug::NoCap) { usize::MAX } else { CAP };
         Self {
-            peers: Nodes::new(name.clone()),
+            peers: Peers::new(name.clone()),
             name,
             store,
             gate,
             bug,
             trace,
-            roster: Roster::new(cap, BuildHasherDefault::default()),
-            pledge: Pledge::default(),
+            sessions: SessionTable::new(cap, BuildHasherDefault::default()),
+            own_report: OwnReport::default(),
             publishing: false,
             ticker: None,
-            solo: Solo::default(),
+            local_runs: LocalRuns::default(),
             running: false,
             waiting: Vec::new(),
             operations: BTreeMap::new(),
@@ -115,7 +119,7 @@ impl Node {
                 self.beat(from, session, visible, context);
             }
             Event::Message { body: Note::Bye { session }, .. } => {
-                let change = self.roster.bye(self.now(context), &session);
+                let change = self.sessions.bye(self.now(context), &session);
                 self.trace.borrow_mut().bye(session, context.world_ms());
                 self.announce(change.as_slice(), context);
             }
@@ -131,12 +135,12 @@ impl Node {
     }
 
     fn poll(&mut self, context: &mut Context<'_, Note>) {
-        let change = self.roster.expire(self.now(context));
+        let change = self.sessions.expire(self.now(context));
         self.announce(change.as_slice(), context);
-        if self.pledge.due(self.now(context), &self.roster) {
+        if self.own_report.due(self.now(context), &self.sessions) {
             self.publish(context);
         }
-        self.ask(Request::List, Operation::Read { asked: self.pledge.number() }, context);
+        self.ask(Request::List, Operation::Read { asked: self.own_report.stored_seq() }, context);
         let wall = Timestamp::from_ms(context.wall_ms());
         let ticker = self.ticker.as_mut().expect("set at the start");
         let due = ticker.due(wall);
@@ -149,22 +153,23 @@ impl Node {
     }
 
     fn beat(&mut self, page: ActorId, session: SessionId, visible: bool, context: &mut Context<'_, Note>) {
-        let Beat::Accepted { changes, .. } = self.roster.beat(self.now(context), &session, visible) else {
-            assert!(self.roster.has_active(self.now(context)), "P5: a full roster must be seen as watched");
+        let BeatOutcome::Accepted { changes, .. } = self.sessions.beat(self.now(context), &session, visible)
+        else {
+            assert!(self.sessions.has_active(self.now(context)), "P5: a full table must be seen as watched");
             return context.send(page, Note::Answer);
         };
         let beat_ms = context.world_ms();
-        self.trace.borrow_mut().beat(session, visible, beat_ms, self.roster.memory_bytes());
+        self.trace.borrow_mut().beat(session, visible, beat_ms, self.sessions.memory_bytes());
         self.waiting.push(Waiting { page, session, visible, beat_ms });
         self.answer_covered(context);
         self.announce(changes, context);
     }
 
-    fn announce(&mut self, changes: &[Change], context: &mut Context<'_, Note>) {
+    fn announce(&mut self, changes: &[OccupancyChange], context: &mut Context<'_, Note>) {
         for &change in changes {
             self.trace.borrow_mut().changed(&self.name, change);
             let wall = Timestamp::from_ms(context.wall_ms());
-            if let (Change::Occupied, Some(ticker)) = (change, &self.ticker) {
+            if let (OccupancyChange::Occupied, Some(ticker)) = (change, &self.ticker) {
                 let bucket = ticker.current(wall).expect("every minute fires");
                 self.consider(Trigger::Arrival, bucket, context);
             }
@@ -173,7 +178,7 @@ impl Node {
 
     /// Answers waiting pages once a stored promise covers them, and sees to it that one will.
     fn answer_covered(&mut self, context: &mut Context<'_, Note>) {
-        let covered = self.pledge.covers(self.now(context), &self.roster);
+        let covered = self.own_report.covers(self.now(context), &self.sessions);
         if covered || self.bug == Some(Bug::AnswersBeforeThePromiseIsStored) {
             for Waiting { page, session, visible, beat_ms } in std::mem::take(&mut self.waiting) {
                 self.trace.borrow_mut().accepted(session, visible, beat_ms, context.world_ms());
@@ -187,7 +192,7 @@ impl Node {
 
     fn publish(&mut self, context: &mut Context<'_, Note>) {
         if !std::mem::replace(&mut self.publishing, true) {
-            let draft = self.pledge.draft(self.now(context), &self.roster);
+            let draft = self.own_report.draft(self.now(context), &self.sessions);
             let report = Report { written_at_ms: context.wall_ms(), ..draft.report };
             let put = Request::Put { node: self.name.clone(), report };
             self.ask(put, Operation::Publish(draft), context);
@@ -197,8 +202,8 @@ impl Node {
     fn consider(&mut self, trigger: Trigger, bucket: Bucket, context: &mut Context<'_, Note>) {
         let pending = self.trace.borrow_mut().begun(trigger, bucket, self.gate, context.world_ms());
         let due = self.now(context);
-        let own = self.roster.counts(due);
-        let look = Operation::Look { pending, due, own, asked: self.pledge.number() };
+        let own = self.sessions.counts(due);
+        let look = Operation::Look { pending, due, own, asked: self.own_report.stored_seq() };
         self.ask(Request::List, look, context);
     }
 
@@ -230,7 +235,7 @@ impl Node {
     fn published(&mut self, draft: Draft, stored: bool, context: &mut Context<'_, Note>) {
         self.publishing = false;
         if stored {
-            self.pledge.stored(draft);
+            self.own_report.record_stored(draft);
             self.answer_covered(context);
         } else {
             for Waiting { page, .. } in std::mem::take(&mut self.waiting) {
@@ -242,10 +247,10 @@ impl Node {
     fn take_in(&mut self, asked: u64, response: Option<Response>, context: &Context<'_, Note>) -> bool {
         let complete = if let Some(Response::Listed(reports)) = response {
             if self.bug == Some(Bug::RereadingRenews) {
-                self.peers = Nodes::new(self.name.clone());
+                self.peers = Peers::new(self.name.clone());
             }
             let own = reports.iter().find(|(node, ..)| *node == self.name);
-            self.pledge.found(asked, own.map(|(_, report, _)| report.seq));
+            self.own_report.confirm_in_store(asked, own.map(|(_, report, _)| report.seq));
             let wall = Timestamp::from_ms(context.wall_ms());
             let age_is_honoured = !matches!(self.bug, Some(Bug::RestartsRenew | Bug::RereadingRenews));
             let others = reports.iter().map(|(node, report, ttl_left)| {
@@ -274,9 +279,9 @@ impl Node {
         }
         let seen = Summary { viewers: own.viewers + others.viewers, visible: own.visible + others.visible };
         let readable = complete || self.bug == Some(Bug::FailsClosed);
-        let watch = self.gate.watch(seen, readable);
+        let audience = self.gate.audience(seen, readable);
         let decision =
-            decide(Facts { trigger: pending.trigger, gate: self.gate, watch, running: self.running });
+            decide(Facts { trigger: pending.trigger, gate: self.gate, audience, running: self.running });
         if decision.runs() {
             let claim = Request::Claim { bucket: pending.bucket, node: self.name.clone() };
             self.ask(claim, Operation::Compete(pending, decision), context);
@@ -298,10 +303,10 @@ impl Node {
             None => Claim::Unreadable,
         };
         if self.bug == Some(Bug::ForgetsWhatItRan) {
-            self.solo = Solo::default();
+            self.local_runs = LocalRuns::default();
         }
         let unchanged = context.dice().chance(0.1);
-        let decision = decision.claimed(claim, pending.bucket, &mut self.solo).compared(unchanged);
+        let decision = decision.claimed(claim, pending.bucket, &mut self.local_runs).compared(unchanged);
         self.conclude(pending, decision, claim != Claim::Unreadable, context);
     }
 

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use syncline_core::schedule::{Bucket, Decision, Gate, Reason, Tally, Trigger};
-use syncline_core::viewer::{Change, SessionId};
+use syncline_core::viewer::{OccupancyChange, SessionId};
 
 const TTL_MS: u64 = 60_000;
 
@@ -26,7 +26,7 @@ const FORGOTTEN_AFTER_MS: u64 = 2 * TTL_MS;
 const STEADY_GAP_MS: u64 = 10_000;
 const STEADY_FOR_MS: u64 = 130_000;
 
-/// A roster of 40 sessions never needs more.
+/// A table of 40 sessions never needs more.
 const MEMORY_MAX_BYTES: usize = 8_192;
 
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Trace {
     accepted: [HashMap<SessionId, Accepted>; 2],
     /// When a session was last taken back: by a goodbye, or, for pages in sight, by being hidden.
     void: [HashMap<SessionId, u64>; 2],
-    /// The newest heartbeat in any roster, answered or not: any page, and pages in sight.
+    /// The newest heartbeat in any session table, answered or not: any page, and pages in sight.
     last_beat_ms: [Option<u64>; 2],
     /// Since when each living node has read the store without a gap, and its last reading.
     steady: BTreeMap<String, (u64, u64)>,
@@ -113,7 +113,7 @@ impl Trace {
     }
 
     pub(crate) fn beat(&mut self, session: SessionId, visible: bool, at_ms: u64, memory_bytes: usize) {
-        assert!(memory_bytes <= MEMORY_MAX_BYTES, "P5: a roster grew to {memory_bytes} bytes");
+        assert!(memory_bytes <= MEMORY_MAX_BYTES, "P5: a session table grew to {memory_bytes} bytes");
         self.counts.beats += 1;
         self.last_beat_ms[0] = Some(at_ms);
         if visible {
@@ -138,9 +138,9 @@ impl Trace {
         self.void.iter_mut().for_each(|void| _ = void.insert(session, at_ms));
     }
 
-    pub(crate) fn changed(&mut self, node: &str, change: Change) {
+    pub(crate) fn changed(&mut self, node: &str, change: OccupancyChange) {
         self.counts.changes += 1;
-        let occupied = change == Change::Occupied;
+        let occupied = change == OccupancyChange::Occupied;
         let before = self.occupied.insert(node.to_owned(), occupied).unwrap_or(false);
         assert_ne!(before, occupied, "VW-25: {change:?} twice in a row at {node}");
     }
@@ -163,7 +163,7 @@ impl Trace {
                 self.counts.ticks += 1;
                 self.counts.owed_ticks += u64::from(!owed.is_empty());
             }
-            Trigger::Arrival | Trigger::Hand => self.counts.arrivals += 1,
+            Trigger::Arrival | Trigger::Manual => self.counts.arrivals += 1,
         }
         Pending { trigger, bucket, gate, begun_ms, owed }
     }

@@ -35,7 +35,7 @@ pub(crate) use super::session::KEPT_PREFIX;
 const GUESSES_PER_MINUTE: u32 = 30;
 
 /// What must be presented.
-pub struct Auth {
+pub(crate) struct Auth {
     required: Option<Required>,
     refused: Counter,
     told: Rationed,
@@ -57,7 +57,12 @@ enum Shown {
 
 impl Auth {
     /// `secure_cookie` keeps the cookie off plain HTTP, for nodes that are reached by HTTPS.
-    pub fn new(token: Option<&Secret>, secure_cookie: bool, kv: Arc<dyn Kv>, registry: &Registry) -> Auth {
+    pub(crate) fn new(
+        token: Option<&Secret>,
+        secure_cookie: bool,
+        kv: Arc<dyn Kv>,
+        registry: &Registry,
+    ) -> Auth {
         let required = token.map(|token| Required {
             token_hash: Sha256::digest(token.expose()).into(),
             sessions: Sessions::new(token, secure_cookie, kv),

@@ -105,7 +105,7 @@ pub fn is_object(bytes: &[u8]) -> bool {
 }
 
 /// The media type of a body without its parameters; `None` when it has none or one that cannot be read.
-pub fn media_type(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(value.split(';').next().unwrap_or(value).trim())
 }
@@ -116,7 +116,7 @@ pub fn unsupported(message: &'static str) -> Error {
 }
 
 /// 400: what is wrong with the JSON, and where.
-pub fn not_json(error: &serde_json::Error) -> Error {
+pub(crate) fn not_json(error: &serde_json::Error) -> Error {
     let code = if error.is_data() { "invalid-body" } else { "invalid-json" };
     Error::invalid(code, format!("the body cannot be used: {error}"))
 }

@@ -33,7 +33,7 @@ pub struct Error {
 
 /// The body of every error.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct ErrorBody {
+pub(crate) struct ErrorBody {
     /// `false`, where successes say `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     success: Option<bool>,

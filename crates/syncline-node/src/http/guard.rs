@@ -12,17 +12,15 @@ use std::str::FromStr;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use syncline_core::text::excerpt;
 use url::Url;
 
 use super::Error;
 use crate::config::Config;
 use crate::part::{CrossSite, Rules};
 
-/// Longest host or origin that is repeated in an answer.
-const SHOWN_MAX_CHARS: usize = 100;
-
 /// The hosts a node answers to and the origins it lets in.
-pub struct Guard {
+pub(crate) struct Guard {
     /// Exact values of `Host`, in lower case.
     hosts: Vec<String>,
     /// The port on which any IP address will do as a host: a name is what rebinding needs.
@@ -31,7 +29,7 @@ pub struct Guard {
 
 impl Guard {
     /// For a node that really listens on `address`.
-    pub fn new(config: &Config, address: SocketAddr) -> Guard {
+    pub(crate) fn new(config: &Config, address: SocketAddr) -> Guard {
         let port = address.port();
         let mut hosts = Vec::new();
         for name in [address.ip().to_string(), "localhost".into(), "127.0.0.1".into(), "::1".into()] {
@@ -150,6 +148,5 @@ fn push_with_port(hosts: &mut Vec<String>, name: &str, port: u16, usual: u16) {
 }
 
 fn shown(value: &HeaderValue) -> String {
-    let text: String = String::from_utf8_lossy(value.as_bytes()).chars().take(SHOWN_MAX_CHARS).collect();
-    format!("{text:?}")
+    format!("{:?}", excerpt(&String::from_utf8_lossy(value.as_bytes())))
 }

@@ -34,11 +34,11 @@ const TOPICS: &str = "data-topics=\"\"";
 
 /// The pages and files of the platform.
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../web/console"]
+#[folder = "$CARGO_MANIFEST_DIR/web/console"]
 pub struct ConsoleFiles;
 
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../web/pkg"]
+#[folder = "$CARGO_MANIFEST_DIR/web/pkg"]
 struct Package;
 
 /// Whether this build can serve what pages need to count as viewers.

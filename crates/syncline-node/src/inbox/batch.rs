@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use syncline_core::outbox::{
     Invalid, InvalidMoment, Moment, Posted, PostedEntry, check_entity_id, check_payload_size,
 };
+use syncline_core::text::excerpt;
 use syncline_store::inbox::{Arrival, BATCH_MAX, unknown_type};
 
 use super::{Entities, FileType, Sender};
@@ -93,8 +94,7 @@ fn check(place: usize, arrival: &Arrival, entities: &Entities) -> Result<(), Ref
         return Err(Refused::File { place, file });
     }
     if entities.kind(name).is_err() {
-        let name = name.chars().take(100).collect();
-        return Err(Refused::Unknown { place, name });
+        return Err(Refused::Unknown { place, name: excerpt(name) });
     }
     check_entity_id(&arrival.entity_id).map_err(|cause| Refused::Name { place, cause })?;
     check_payload_size(arrival.payload.len()).map_err(|_| Refused::Payload { place })

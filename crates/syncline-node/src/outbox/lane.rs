@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Until;
 use super::batch::send_batch;
-use super::shared::{Live, Shared, store_pause};
+use super::shared::{Live, Shared};
 use super::upload::upload_file;
+use crate::store_retry;
 
 /// Requests under way at a time. More than one keeps the front end busy while the store settles; many would only wait.
 const BATCHES_AT_ONCE: usize = 4;
@@ -124,7 +125,8 @@ impl Lane {
                 }
                 Err(_) => {
                     self.store_failures = self.store_failures.saturating_add(1);
-                    return NextLook { at: Instant::now() + store_pause(self.store_failures), idle: false };
+                    let at = Instant::now() + store_retry::pause(self.store_failures);
+                    return NextLook { at, idle: false };
                 }
             }
         }

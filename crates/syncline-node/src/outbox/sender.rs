@@ -17,14 +17,15 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use syncline_core::outbox::{Answer, IngestReply, Response, interpret};
 use syncline_core::queue::retry_after;
+use syncline_core::text;
 use tokio::io::AsyncReadExt as _;
 use url::Url;
 
 use super::file::{OpenFile, UploadJob, hex};
 use super::settings::Settings;
+use crate::clock;
 use crate::outbound::{self, Failure, Reply};
 use crate::secret::Secret;
-use crate::{clock, text};
 
 /// Longest answer that is read: a result for each entry of the largest batch, each with a sentence.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;

@@ -18,7 +18,7 @@ use crate::config::{Log, Place, Problem, settings};
 use crate::secret::{REDACTED, Secret, redact_url, url_secrets};
 
 /// Most entries in one request: what the receiving half takes.
-pub const BATCH_MAX_ENTRIES: u64 = 1_000;
+const BATCH_MAX_ENTRIES: u64 = 1_000;
 
 /// Everything `serversync` needs to know before it starts.
 #[derive(Debug, Clone)]

@@ -18,20 +18,7 @@ use super::kind::FileKind;
 use super::meters::Meters;
 use super::sender::Sender;
 use super::{Off, Settings};
-
-/// Pauses before a store is asked again that did not answer.
-const STORE_RETRY: Policy = Policy {
-    initial_delay: Duration::from_millis(100),
-    max_delay: Duration::from_secs(5),
-    multiplier: 2.0,
-    max_attempts: u32::MAX,
-    jitter: 0.5,
-};
-
-/// How long to wait after the store has failed so many times in a row.
-pub(super) fn store_pause(failures: u32) -> Duration {
-    STORE_RETRY.delay(failures, rand::random()).unwrap_or(STORE_RETRY.max_delay)
-}
+use crate::store_retry;
 
 /// What can be changed while the worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +122,7 @@ impl Shared {
                 Err(error) if error.retryable() => failures += 1,
                 answer => return answer,
             }
-            tokio::time::sleep(store_pause(failures)).await;
+            tokio::time::sleep(store_retry::pause(failures)).await;
         }
     }
 
@@ -167,7 +154,7 @@ impl Shared {
         let mut failures = 0;
         while self.count_store_errors("settle", self.outbox.settle(claim, verdicts)).await.is_err() {
             failures += 1;
-            if give_up.run_until_cancelled(tokio::time::sleep(store_pause(failures))).await.is_none() {
+            if give_up.run_until_cancelled(tokio::time::sleep(store_retry::pause(failures))).await.is_none() {
                 return;
             }
         }

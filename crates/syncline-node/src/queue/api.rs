@@ -5,14 +5,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde_json::Value;
 use syncline_core::queue::{Answer, retry_after};
+use syncline_core::text;
 
 use super::config::Api;
 use super::{Task, Work};
 use crate::clock;
 use crate::outbound::{self, Failure, Reply};
-
-/// Characters of an unwelcome answer that are kept as its reason.
-const DETAIL_MAX_CHARS: usize = 200;
 
 /// A declared API.
 pub(crate) struct ApiWork {
@@ -40,7 +38,8 @@ impl ApiWork {
         if self.is_success(reply.status) {
             return Answer::Done(result(reply));
         }
-        let reason = format!("the API answered with status {}: {}", reply.status, beginning(&reply.body));
+        let said = text::excerpt(&String::from_utf8_lossy(&reply.body));
+        let reason = format!("the API answered with status {}: {said}", reply.status);
         let reason = reason.trim_end_matches([':', ' ']).to_owned();
         if matches!(reply.status, 408 | 425 | 500..=599) {
             Answer::Broken { reason, retry: true, away: matches!(reply.status, 502..=504) }
@@ -91,13 +90,4 @@ fn result(reply: &Reply) -> String {
         return text.into_owned();
     }
     Value::String(text.into_owned()).to_string()
-}
-
-/// The beginning of a text from outside, on one line.
-fn beginning(body: &[u8]) -> String {
-    let start = &body[..body.len().min(4 * DETAIL_MAX_CHARS)];
-    let text = String::from_utf8_lossy(start);
-    let words: Vec<&str> =
-        text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()).collect();
-    words.join(" ").chars().take(DETAIL_MAX_CHARS).collect()
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use syncline_core::queue::{Breaker, Counts, Meter, Outlook, PauseReason, Settled, Why};
+use syncline_core::text::excerpt;
 use syncline_core::time::Timestamp;
 use syncline_store::queue::{Queues, Rules, Status};
 use utoipa::ToSchema;
@@ -140,9 +141,10 @@ impl Line {
 
     /// The key a text stands for.
     pub(super) fn key(&self, text: &str) -> Result<String, Error> {
-        (self.check)(text).map_err(|reason| {
-            let key = text.chars().take(100).collect();
-            Error::Key { key, queue: self.name.clone(), reason }
+        (self.check)(text).map_err(|reason| Error::Key {
+            key: excerpt(text),
+            queue: self.name.clone(),
+            reason,
         })
     }
 

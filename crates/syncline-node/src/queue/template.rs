@@ -48,7 +48,7 @@ impl Template {
     }
 
     /// Whether the key has a place here.
-    pub fn has_key(&self) -> bool {
+    pub(super) fn has_key(&self) -> bool {
         self.text.contains(KEY)
     }
 

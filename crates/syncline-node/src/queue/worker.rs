@@ -23,16 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::line::Line;
 use super::{Task, Work};
+use crate::store_retry;
 
 /// A queue with nothing to do is looked at this often, whatever was heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// How long calls under way may take to end when the node stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
-
-/// How long to wait before asking a store again that did not answer: at first, and at most.
-const STORE_PAUSE: Duration = Duration::from_millis(200);
-const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A run that has ended.
 type Answered = (u64, Answer<String>);
@@ -47,7 +44,7 @@ pub(super) async fn live(line: Arc<Line>, work: Arc<dyn Work>, stop: Cancellatio
     };
     let give_up = CancellationToken::new();
     let runs = JoinSet::new();
-    let mut worker = Worker { line, work, changes, runs, stop, give_up, store_pause: STORE_PAUSE };
+    let mut worker = Worker { line, work, changes, runs, stop, give_up, store_failures: 0 };
     while !worker.stop.is_cancelled() {
         let look_at = worker.claim().await;
         worker.wait(look_at).await;
@@ -63,7 +60,8 @@ struct Worker {
     stop: CancellationToken,
     /// Cancelled when what still runs is to be given back.
     give_up: CancellationToken,
-    store_pause: Duration,
+    /// How often in a row the store has not answered.
+    store_failures: u32,
 }
 
 impl Worker {
@@ -78,7 +76,7 @@ impl Worker {
         }
         match self.line.store.claim(self.line.name(), &self.line.rules, free).await {
             Ok(Claimed { runs, lost, look_at, .. }) => {
-                self.store_pause = STORE_PAUSE;
+                self.store_failures = 0;
                 for ended in lost {
                     tracing::warn!(queue = self.line.name(), key = ended.key, "a run was lost with its node");
                     self.line.ended(&ended.key, ended.settled);
@@ -106,7 +104,7 @@ impl Worker {
             changed = self.changes.changed() => {
                 if changed.is_err() {
                     // The store is closed: nothing will change any more, and claims say so.
-                    tokio::time::sleep(STORE_PAUSE_MAX).await;
+                    tokio::time::sleep(store_retry::PAUSE_MAX).await;
                 }
             }
             Some(ended) = self.runs.join_next() => answers.extend(ended.ok()),
@@ -125,7 +123,7 @@ impl Worker {
             }
             match self.line.store.settle(self.line.name(), &self.line.rules, answers.clone()).await {
                 Ok(ended) => {
-                    self.store_pause = STORE_PAUSE;
+                    self.store_failures = 0;
                     ended.iter().for_each(|ended| self.line.ended(&ended.key, ended.settled));
                     return;
                 }
@@ -177,9 +175,8 @@ impl Worker {
     }
 
     fn next_store_pause(&mut self) -> Duration {
-        let pause = self.store_pause;
-        self.store_pause = (pause * 2).min(STORE_PAUSE_MAX);
-        pause
+        self.store_failures = self.store_failures.saturating_add(1);
+        store_retry::pause(self.store_failures)
     }
 }
 
@@ -227,6 +224,7 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
     }
     let mut deadline = run.deadline;
     let mut next = deadline.checked_sub(timeout / 2).unwrap_or(deadline);
+    let mut failures = 0;
     loop {
         tokio::time::sleep_until(next.into()).await;
         match line
@@ -237,6 +235,7 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
         {
             Ok(Some(Some(renewed))) => {
                 deadline = renewed;
+                failures = 0;
                 next = deadline.checked_sub(timeout / 2).unwrap_or(deadline);
             }
             // Somebody took it for lost, and may be at it.
@@ -244,7 +243,8 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
             Err(error) => {
                 line.meters.store_errors.increment(1);
                 tracing::warn!(queue = line.name(), %error, "a run could not be renewed yet");
-                next = Instant::now() + STORE_PAUSE;
+                failures += 1;
+                next = Instant::now() + store_retry::pause(failures);
                 if next >= deadline {
                     return Answer::NotMade;
                 }

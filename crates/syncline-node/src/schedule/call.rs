@@ -3,8 +3,10 @@
 //! One request an attempt. Success is a 2xx answer and nothing less: redirects are not followed, because a redirected
 //! POST turns into a GET that does nothing. The answer's beginning is kept for the history, the rest is not read.
 
+use syncline_core::text;
+
 use super::Call;
-use super::work::{Done, Failure, Firing, beginning};
+use super::work::{Done, Failure, Firing};
 use crate::outbound::{opening, plain};
 
 /// How much of an answer is read for the history.
@@ -29,8 +31,8 @@ pub(super) async fn make(client: &reqwest::Client, call: &Call, firing: &Firing)
     let status = response.status();
     let answer = opening(response, ANSWER_MAX_BYTES).await;
     if status.is_success() {
-        Ok(Done { detail: format!("{} {}", status.as_u16(), beginning(&answer)).trim_end().to_owned() })
+        Ok(Done { detail: format!("{} {}", status.as_u16(), text::excerpt(&answer)).trim_end().to_owned() })
     } else {
-        Err(Failure::Answered { status: status.as_u16(), answer: beginning(&answer) })
+        Err(Failure::Answered { status: status.as_u16(), answer: text::excerpt(&answer) })
     }
 }

@@ -10,10 +10,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use syncline_core::text::excerpt_of_end;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 
-use super::work::{Done, Failure, Firing, ending};
+use super::work::{Done, Failure, Firing};
 use crate::secret::is_secret_variable;
 
 /// How much of each output stream is kept.
@@ -69,10 +70,10 @@ pub(super) async fn run(
         .map_err(|error| Failure::NotStarted { program: program.to_owned(), problem: error.to_string() })?;
     group.ended = true;
     if ended.success() {
-        Ok(Done { detail: ending(&stdout) })
+        Ok(Done { detail: excerpt_of_end(&stdout) })
     } else {
         let said = if stderr.trim().is_empty() { stdout } else { stderr };
-        Err(Failure::Exited { status: ended.to_string(), said: ending(&said) })
+        Err(Failure::Exited { status: ended.to_string(), said: excerpt_of_end(&said) })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::Context;
 use crate::http::Error;
 use crate::http::body::{Path, Query};
 use crate::part::{Routes, Service};
-use crate::schedule::{AskError, JobView, RunView, Scheduler};
+use crate::schedule::{JobError, JobView, RunView, Scheduler};
 
 /// Lines of history on a page, unless asked otherwise.
 const PAGE: usize = 50;
@@ -67,7 +67,7 @@ pub(crate) async fn history(
         return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {HISTORY_MAX}")));
     }
     let runs = context.stored(scheduler.history(&name, page.before, limit).await)?;
-    let runs = runs.ok_or_else(|| Error::from(AskError::Unknown { name }))?;
+    let runs = runs.ok_or_else(|| Error::from(JobError::Unknown { name }))?;
     Ok(axum::Json(Runs { runs }))
 }
 
@@ -82,13 +82,13 @@ pub(crate) async fn run(
     Ok((StatusCode::ACCEPTED, axum::Json(run)))
 }
 
-impl From<AskError> for Error {
-    fn from(error: AskError) -> Error {
+impl From<JobError> for Error {
+    fn from(error: JobError) -> Error {
         let message = error.to_string();
         match error {
-            AskError::Unknown { .. } => Error::missing(message),
-            AskError::Busy => Error::new(StatusCode::TOO_MANY_REQUESTS, "busy", message).retry_after_sec(5),
-            AskError::Stopping => Error::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
+            JobError::Unknown { .. } => Error::missing(message),
+            JobError::Busy => Error::new(StatusCode::TOO_MANY_REQUESTS, "busy", message).retry_after_sec(5),
+            JobError::Stopping => Error::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
         }
     }
 }

@@ -178,8 +178,8 @@ impl JobView {
     }
 }
 
-/// One job's series, registered once.
-pub(super) struct Counts {
+/// What is counted about one job.
+pub(super) struct Meters {
     decisions: [Counter; Reason::ALL.len()],
     saved_micro_usd: Counter,
     done: Histogram,
@@ -187,8 +187,8 @@ pub(super) struct Counts {
     store_errors: Counter,
 }
 
-impl Counts {
-    pub(super) fn new(registry: &Registry, job: &str) -> Counts {
+impl Meters {
+    pub(super) fn new(registry: &Registry, job: &str) -> Meters {
         let decisions = Reason::ALL.map(|reason| {
             let (decision, why) = reason.as_str().split_once(": ").expect("a reason is a decision and a why");
             let labels = [("name", job), ("decision", decision), ("reason", why)];
@@ -203,7 +203,7 @@ impl Counts {
             registry.duration("syncline_schedule_run_seconds", help, &[("name", job), ("result", result)])
         };
         let saved_help = "What skipped runs would have cost, in millionths of a dollar.";
-        Counts {
+        Meters {
             decisions,
             saved_micro_usd: registry.counter(
                 "syncline_schedule_saved_micro_usd_total",

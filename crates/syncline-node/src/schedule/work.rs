@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use syncline_core::retry;
 use syncline_core::schedule::Bucket;
+use syncline_core::text;
 
 use super::{Job, JobKinds, Run, call, command};
 
 /// The longest pause between two attempts.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// Longest text kept of one attempt.
-pub(super) const DETAIL_MAX_CHARS: usize = 300;
 
 /// One firing of a job, as its work sees it.
 #[derive(Debug, Clone)]
@@ -107,25 +105,9 @@ impl Tools {
             Run::Command { program, arguments, env } => command::run(program, arguments, env, firing).await,
             Run::Kind(word) => {
                 let work = self.kinds.find(word).ok_or(Failure::Unknown(word))?;
-                let done = work.run(firing).await.map_err(|error| Failure::Work(beginning(&error)))?;
-                Ok(Done { detail: beginning(&done) })
+                let done = work.run(firing).await.map_err(|error| Failure::Work(text::excerpt(&error)))?;
+                Ok(Done { detail: text::excerpt(&done) })
             }
         }
     }
-}
-
-/// The beginning of a text from outside, on one line.
-pub(super) fn beginning(text: &str) -> String {
-    one_line(text.trim()).chars().take(DETAIL_MAX_CHARS).collect()
-}
-
-/// The end of a text from outside, on one line: a program says last what went wrong.
-pub(super) fn ending(text: &str) -> String {
-    let line = one_line(text.trim());
-    let excess = line.chars().count().saturating_sub(DETAIL_MAX_CHARS);
-    line.chars().skip(excess).collect()
-}
-
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

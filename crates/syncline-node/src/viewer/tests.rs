@@ -1,4 +1,4 @@
-//! The room in time: expiry, reports, other nodes, a store that fails. The clock is ours, the store is real.
+//! Viewers in time: expiry, reports, other nodes, a store that fails. The clock is ours, the store is real.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use syncline_store::kv::{Asked, Entry, Page};
 use syncline_store::{Error, Store};
 use tokio::task::JoinHandle;
 
-use super::sharing::RETRY_AFTER;
+use super::reporting::RETRY_AFTER;
 use super::*;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -132,13 +132,13 @@ impl Member {
         self.viewers.tick(0, &mut Snapshot::default()).await;
     }
 
-    async fn watched(&self) -> Watch {
-        self.viewers.watch(Gate::Viewers).await
+    async fn watched(&self) -> Audience {
+        self.viewers.audience(Gate::Viewers).await
     }
 }
 
-const fn known(viewers: u64, visible: u64) -> Watch {
-    Watch::Known { viewers, visible }
+const fn known(viewers: u64, visible: u64) -> Audience {
+    Audience::Known { viewers, visible }
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn vw_21_nodes_see_each_others_viewers_by_one_key_each() {
     for number in 0..100 {
         one.beat(&format!("s{number}")).await.unwrap();
     }
-    let Watch::Known { viewers, .. } = other.watched().await else { panic!("the store is readable") };
+    let Audience::Known { viewers, .. } = other.watched().await else { panic!("the store is readable") };
     assert!(viewers >= 1, "a promise stands as soon as the heartbeat is answered");
     one.viewers.report().await;
     assert_eq!(other.watched().await, known(100, 100));
@@ -237,7 +237,7 @@ async fn vw_23_a_minute_that_was_watched_is_not_skipped_by_the_node_that_restart
     assert!(former.life.await.unwrap_err().is_cancelled());
     world.time.pass(Duration::from_secs(29));
     let next = world.node();
-    assert!(matches!(next.watched().await, Watch::Known { viewers: 1.., .. }));
+    assert!(matches!(next.watched().await, Audience::Known { viewers: 1.., .. }));
     world.time.pass(TTL + Duration::from_secs(11));
     assert_eq!(next.watched().await, known(0, 0), "and the promise ends when nobody came back");
 }
@@ -247,7 +247,7 @@ async fn vw_02_the_last_bye_ends_the_promise_at_once() {
     let world = World::new().await;
     let (one, other) = (world.node(), world.node());
     one.beat("a").await.unwrap();
-    assert!(matches!(other.watched().await, Watch::Known { viewers: 1, .. }));
+    assert!(matches!(other.watched().await, Audience::Known { viewers: 1, .. }));
     one.viewers.bye(&SessionId::new("a").unwrap());
     one.viewers.report().await;
     assert_eq!(other.watched().await, known(0, 0));
@@ -258,13 +258,13 @@ async fn vw_06_a_store_that_cannot_be_read_is_unreadable_only_when_it_would_deci
     let world = World::new().await;
     let node = world.node();
     node.fail(true);
-    assert_eq!(node.watched().await, Watch::Unreadable);
+    assert_eq!(node.watched().await, Audience::Unreadable);
     assert_eq!(node.beat("a").await, Err(Refused::Store));
     assert_eq!(node.watched().await, known(1, 1), "the session counts here all the same");
     node.viewers.beat(&SessionId::new("a").unwrap(), false, HERE).await.unwrap_err();
     assert_eq!(
-        node.viewers.watch(Gate::VisibleViewers).await,
-        Watch::Unreadable,
+        node.viewers.audience(Gate::VisibleViewers).await,
+        Audience::Unreadable,
         "others may have it in sight"
     );
     node.fail(false);
@@ -278,12 +278,12 @@ async fn vw_06_what_other_nodes_promised_stands_while_the_store_is_away() {
     let world = World::new().await;
     let (one, other) = (world.node(), world.node());
     one.beat("a").await.unwrap();
-    assert!(matches!(other.watched().await, Watch::Known { viewers: 1, .. }));
+    assert!(matches!(other.watched().await, Audience::Known { viewers: 1, .. }));
     other.fail(true);
     world.time.pass(Duration::from_secs(20));
-    assert!(matches!(other.watched().await, Watch::Known { viewers: 1, .. }));
+    assert!(matches!(other.watched().await, Audience::Known { viewers: 1, .. }));
     world.time.pass(TTL);
-    assert_eq!(other.watched().await, Watch::Unreadable);
+    assert_eq!(other.watched().await, Audience::Unreadable);
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn vw_04_sessions_that_went_without_a_word_are_out_of_the_way_after_one_ti
     }
     world.time.pass(TTL);
     node.tick().await;
-    assert!(!node.viewers.room().roster.has_expired(node.viewers.now()));
+    assert!(!node.viewers.local().sessions.has_expired(node.viewers.now()));
     assert_eq!(node.watched().await, known(0, 0));
 }
 
@@ -320,7 +320,7 @@ async fn vw_24_hidden_pages_count_but_not_for_those_who_want_to_be_seen() {
     let node = world.node();
     node.viewers.beat(&SessionId::new("a").unwrap(), false, HERE).await.unwrap();
     assert_eq!(node.watched().await, known(1, 0));
-    assert_eq!(node.viewers.watch(Gate::VisibleViewers).await, known(1, 0));
+    assert_eq!(node.viewers.audience(Gate::VisibleViewers).await, known(1, 0));
     node.beat("a").await.unwrap();
-    assert_eq!(node.viewers.watch(Gate::VisibleViewers).await, known(1, 1));
+    assert_eq!(node.viewers.audience(Gate::VisibleViewers).await, known(1, 1));
 }

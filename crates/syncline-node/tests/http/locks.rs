@@ -1,10 +1,10 @@
 //! Locks over HTTP.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
+use syncline_sim::until;
 
 use crate::world::{Answer, World};
 
@@ -94,9 +94,7 @@ async fn lk_23_an_expired_lease_is_told_apart_and_may_be_asked_for_again() {
     release(&world, &first).await.refused(409, "lease-mismatch");
     release(&world, &other).await;
     let expiring = acquire(&world, &mine).await.value();
-    while world.get("/api/locks").await.value()["locks"] != json!([]) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("the lease has ended", async || world.get("/api/locks").await.value()["locks"] == json!([])).await;
     let renew = json!({ "leaseId": expiring["leaseId"] }).to_string();
     world.json("POST", &format!("{PROJECT}/renew"), &renew).await.refused(409, "lease-expired");
     release(&world, &expiring).await.refused(409, "lease-expired");

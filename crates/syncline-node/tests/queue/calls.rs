@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use syncline_testing::{Reply, StubApi, until};
+use syncline_testing::{Reply, StubApi, until_some};
 
 use crate::world::World;
 
@@ -60,7 +60,7 @@ async fn qu_23_as_many_results_are_kept_as_the_queue_says_and_the_rest_is_counte
     let (world, _folder) = world(&api, "interval_ms = 1\nresults_max = 3").await;
     let keys = ["a", "b", "c", "d", "e"];
     world.enqueue("words", "new", &keys).await;
-    let queue = until("all to end", async || {
+    let queue = until_some("all to end", async || {
         let queue = world.queue("words").await;
         (queue["done_total"] == 5).then_some(queue)
     })
@@ -70,9 +70,9 @@ async fn qu_23_as_many_results_are_kept_as_the_queue_says_and_the_rest_is_counte
     let kept: Vec<&str> =
         listed["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
     assert_eq!(kept, ["e", "d", "c"], "the newest");
-    until("the others to be counted", async || {
+    until_some("the others to be counted", async || {
         let metrics = world.text("/metrics").await;
-        metrics.contains("syncline_queue_results_dropped_total{queue=\"words\"} 2").then_some(())
+        metrics.contains("syncline_queue_results_dropped_total{queue=\"words\"} 2")
     })
     .await;
     world.node.stop().await;
@@ -133,7 +133,7 @@ async fn qu_26_a_429_that_names_a_time_holds_the_whole_queue_until_then() {
     .await;
     let (world, _folder) = world(&api, FAST).await;
     world.enqueue("words", "new", &["first", "second", "third"]).await;
-    let paused = until("the pause", async || {
+    let paused = until_some("the pause", async || {
         let queue = world.queue("words").await;
         (!queue["paused"].is_null()).then_some(queue)
     })
@@ -163,8 +163,8 @@ async fn qu_22_attempts_end_on_the_dead_list_which_can_be_revived() {
     let listed = world.get("/api/queues/words/keys?state=dead").await;
     assert_eq!(listed["keys"][0]["key"], "a");
     assert_eq!(world.post("/api/queues/words/revive", &json!({ "keys": ["a"] })).await["revived"], 1);
-    until("the key to die again", async || (api.calls().len() == 4).then_some(())).await;
-    until("the dead list", async || (world.queue("words").await["counts"]["dead"] == 1).then_some(())).await;
+    until_some("the key to die again", async || api.calls().len() == 4).await;
+    until_some("the dead list", async || world.queue("words").await["counts"]["dead"] == 1).await;
     assert_eq!(world.post("/api/queues/words/revive", &json!({})).await["revived"], 1);
     assert_eq!(world.ended("words", "a").await["state"], "done");
     world.node.stop().await;
@@ -176,7 +176,7 @@ async fn qu_22_an_api_that_keeps_failing_is_left_alone_and_probed() {
     let lines = format!("{FAST}\nbreaker_failures = 3\nbreaker_pause_sec = 1\nfailure_attempts = 10");
     let (world, _folder) = world(&api, &lines).await;
     world.enqueue("words", "new", &["a"]).await;
-    let open = until("the breaker to open", async || {
+    let open = until_some("the breaker to open", async || {
         let queue = world.queue("words").await;
         (queue["breaker"] == "open").then_some(queue)
     })
@@ -213,13 +213,13 @@ async fn qu_25_again_while_a_key_runs_is_one_more_run() {
             .await;
     let (world, _folder) = world(&api, FAST).await;
     world.enqueue("words", "new", &["a"]).await;
-    until("the call", async || (!api.calls().is_empty()).then_some(())).await;
+    until_some("the call", async || !api.calls().is_empty()).await;
     let asked =
         [world.enqueue("words", "again", &["a"]).await, world.enqueue("words", "again", &["a"]).await];
     assert_eq!((&asked[0]["again"], asked[1]["added"].as_u64()), (&json!(1), Some(0)));
-    until("the second result", async || {
+    until_some("the second result", async || {
         let known = world.get("/api/queues/words/results/a").await;
-        (known["state"] == "done" && known["result"] == 1).then_some(())
+        known["state"] == "done" && known["result"] == 1
     })
     .await;
     assert_eq!(api.calls().len(), 2);
@@ -341,10 +341,9 @@ async fn qu_34_an_outage_fails_no_key() {
     let world = World::start(folder.path(), None, &file).await;
     world.enqueue("words", "new", &["alone"]).await;
     // Its attempts and the breaker's first probes are behind it.
-    until("the breaker to open", async || (world.queue("words").await["breaker"] == "open").then_some(()))
-        .await;
+    until_some("the breaker to open", async || world.queue("words").await["breaker"] == "open").await;
     let calls = "syncline_queue_calls_total{queue=\"words\",status=\"none\"} 8";
-    until("two probes and more", async || world.text("/metrics").await.contains(calls).then_some(())).await;
+    until_some("two probes and more", async || world.text("/metrics").await.contains(calls)).await;
     let counts = world.queue("words").await["counts"].clone();
     assert_eq!((&counts["failed"], &counts["dead"]), (&json!(0), &json!(0)), "{counts}");
     assert_eq!(world.queue("words").await["left_ms"], Value::Null, "nobody can tell while it is away");

@@ -1,6 +1,6 @@
 //! Who arrives need not wait for the next firing.
 
-use syncline_testing::until;
+use syncline_testing::until_some;
 
 use crate::world::{World, content_api, is};
 
@@ -18,7 +18,7 @@ async fn vw_25_the_first_viewer_starts_the_job_at_once_and_only_once_for_each_fi
     assert!(run["bucket"].as_str().unwrap().ends_with("-01-01T00:00"), "{run}");
     world.bye("first").await;
     world.beat("second").await;
-    let metrics = until("the second arrival to be decided", async || {
+    let metrics = until_some("the second arrival to be decided", async || {
         let text = world.text("/metrics").await;
         text.contains("reason=\"another node has this minute\"} 1").then_some(text)
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use syncline_testing::until;
+use syncline_testing::until_some;
 
 use crate::world::{World, bucket, content_api};
 
@@ -21,7 +21,7 @@ mod postgres {
         let (a, b, c) = tokio::join!(World::on(url, &jobs), World::on(url, &jobs), World::on(url, &jobs));
         // Heard by one node, acted upon by whichever is first.
         b.beat("somebody").await;
-        until("five runs", async || (api.calls().len() >= 5).then_some(())).await;
+        until_some("five runs", async || (api.calls().len() >= 5).then_some(())).await;
         for world in [a, b, c] {
             world.node.stop().await;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use syncline_sim::postgres::Cluster;
-use syncline_testing::until;
+use syncline_testing::until_some;
 
 use crate::world::{World, bucket, content_api, is};
 
@@ -22,7 +22,7 @@ mod postgres {
         world.wait_for_run("open", |run| is(run, "skip: no viewer", "skipped")).await;
         assert_eq!(api.calls().len(), 0);
         cluster.stop_immediate().unwrap();
-        until("two runs without a store", async || (api.calls().len() >= 2).then_some(())).await;
+        until_some("two runs without a store", async || (api.calls().len() >= 2).then_some(())).await;
         cluster.restart().unwrap();
         let before = api.calls().len();
         world

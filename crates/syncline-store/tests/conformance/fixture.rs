@@ -3,7 +3,6 @@
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row, SqliteConnection};
@@ -11,13 +10,11 @@ use syncline_core::kv::Key;
 use syncline_core::schedule::Bucket;
 use syncline_core::time::Timestamp;
 use syncline_sim::postgres::{self, Cluster, Database};
+pub(crate) use syncline_sim::until;
 use syncline_store::{Backend, Store};
 use tempfile::TempDir;
 
 use super::pooler;
-
-/// Far longer than anything here takes; reaching it is a failure, not a measurement.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An open store with a database of its own.
 pub(crate) struct Fixture {
@@ -205,13 +202,4 @@ pub(crate) fn key(text: &str) -> Key {
 /// The `n`th minute of a day in 2025.
 pub(crate) fn minute(n: u64) -> Bucket {
     Bucket::minute(Timestamp::from_ms(1_762_819_200_000 + n * 60_000))
-}
-
-/// Asks again and again until the answer is yes.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let start = Instant::now();
-    while !holds().await {
-        assert!(start.elapsed() < DEADLINE, "still not: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

@@ -6,18 +6,14 @@ mod outbox;
 mod queue;
 mod statements;
 
-use std::time::{Duration, Instant};
-
 use sqlx::{Connection, PgConnection};
 use syncline_sim::postgres::Database;
-
-const DEADLINE: Duration = Duration::from_secs(60);
+use syncline_sim::until;
 
 /// Rows of a table that were read, sequentially or by index, in this database so far. A session counts when it ends.
 async fn rows_read(database: &Database, table: &str) -> i64 {
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
-    let start = Instant::now();
-    loop {
+    until("the sessions have ended", async || {
         let others: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
              AND backend_type = 'client backend'",
@@ -25,12 +21,9 @@ async fn rows_read(database: &Database, table: &str) -> i64 {
         .fetch_one(&mut connection)
         .await
         .unwrap();
-        if others == 0 {
-            break;
-        }
-        assert!(start.elapsed() < DEADLINE, "sessions stay");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        others == 0
+    })
+    .await;
     sqlx::query_scalar(
         "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = $1",
     )

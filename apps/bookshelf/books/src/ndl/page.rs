@@ -8,11 +8,12 @@
 use std::borrow::Cow;
 
 use roxmltree::{Document, Node, ParsingOptions};
+use syncline_core::text::excerpt;
 use syncline_core::time::Timestamp;
 
 use super::search::Search;
 use super::{bounds, record};
-use crate::answer::{Answer, Error, detail};
+use crate::answer::{Answer, Error};
 use crate::book::Book;
 
 /// Most records that are read of one page: the most the library returns.
@@ -97,7 +98,7 @@ fn refusal(root: Node<'_, '_>) -> Option<Result<Page, Error>> {
     if none_found || uri == "info:srw/diagnostic/1/61" {
         return Some(Ok(Page::default()));
     }
-    Some(Err(Error::Refused { detail: detail(&format!("{message} {} ({uri})", text("details"))) }))
+    Some(Err(Error::Refused { detail: excerpt(&format!("{message} {} ({uri})", text("details"))) }))
 }
 
 fn parse(text: &str) -> Result<Document<'_>, Error> {

@@ -27,15 +27,13 @@ impl Replica {
         self.sort_index_first(&mut changes);
         for (key, text) in changes {
             if self.absorb(&key, text.as_deref(), Source::Event) {
-                self.dirty.insert(key);
+                self.work.read(key);
             }
         }
     }
 
     pub(super) fn absorb(&mut self, key: &str, text: Option<&str>, source: Source) -> bool {
-        if text.is_some() && self.poisoned.get(key).map(String::as_str) != text {
-            self.poisoned.remove(key);
-        }
+        self.seen.read_again(key, text);
         match self.index.layout().kind(key) {
             Kind::Settings => self.absorb_settings(text, source),
             Kind::Schema => self.absorb_schema(text),
@@ -55,7 +53,7 @@ impl Replica {
             Kind::Mark(stamp, id) if self.is_bridged() => {
                 let mark = (id.to_owned(), stamp);
                 if text.is_some() {
-                    self.marks.note(mark, self.now);
+                    self.marks.note(mark, self.time.now);
                 } else {
                     self.marks.drop(&mark);
                 }
@@ -66,7 +64,7 @@ impl Replica {
             Kind::Cursor => {
                 if text.is_some() && !self.marks.wanted {
                     self.marks.wanted = true;
-                    self.clock.doubt();
+                    self.time.clock.doubt();
                 }
                 false
             }
@@ -75,7 +73,7 @@ impl Replica {
     }
 
     fn poison(&mut self, key: &str, text: &str) {
-        if self.poisoned.insert(key.to_owned(), text.to_owned()).is_none() {
+        if self.seen.poison(key, text) {
             self.report(Report::Poisoned { key: key.to_owned() });
         }
     }
@@ -85,36 +83,36 @@ impl Replica {
             Some(Ok(settings)) if self.takes_settings(&settings) => Some(settings),
             Some(_) => {
                 self.poison(SETTINGS_KEY, text.unwrap_or_default());
-                return self.settings_pending;
+                return self.settings.pending;
             }
             // Nobody has set any, or somebody has cleared the storage.
-            None => return self.settings_pending || self.settings.is_some(),
+            None => return self.settings.pending || self.settings.value.is_some(),
         };
-        if settings == self.settings {
+        if settings == self.settings.value {
             return false;
         }
-        if self.settings_pending || source == Source::Event {
+        if self.settings.pending || source == Source::Event {
             return true;
         }
-        self.settings = settings;
-        self.out.push(Effect::Settings(self.settings.clone()));
+        self.settings.value = settings;
+        self.out.push(Effect::Settings(self.settings.value.clone()));
         false
     }
 
     fn absorb_schema(&mut self, text: Option<&str>) -> bool {
         let stored = text.and_then(|text| text.parse().ok()).unwrap_or(1_u32).max(1);
-        self.schema = self.schema.max(stored);
+        self.schema.stored = self.schema.stored.max(stored);
         if stored > self.config.schema_version {
             self.report(Report::NewerSchema { stored });
             self.close();
             return false;
         }
         // Behind what it is to be, or what it was before somebody cleared the storage.
-        stored < self.schema || self.schema_due && stored < self.config.schema_version
+        stored < self.schema.stored || self.schema.due && stored < self.config.schema_version
     }
 
     fn absorb_index(&mut self, key: &str, place: Option<Place>, text: Option<&str>, source: Source) -> bool {
-        if text.is_some() && self.clean.get(key).map(String::as_str) == text {
+        if self.seen.was_complete(key, text) {
             return false;
         }
         let document = match text {
@@ -122,8 +120,8 @@ impl Replica {
                 let document = Document::read(text);
                 if document.is_none() {
                     self.poison(key, text);
-                    self.rebuild |= self.phase == Phase::Loading && !self.index_seen && key == INDEX_KEY;
-                    return place.is_some() && !self.rebuild;
+                    self.seen.rebuild |= self.phase == Phase::Loading && !self.seen.index && key == INDEX_KEY;
+                    return place.is_some() && !self.seen.rebuild;
                 }
                 document
             }
@@ -131,26 +129,26 @@ impl Replica {
             None => {
                 let mut empty = Document::default();
                 empty.mark_ours();
-                if place.is_none_or(|place| self.index.document(place, self.wall) == empty) {
+                if place.is_none_or(|place| self.index.document(place, self.time.wall) == empty) {
                     return false;
                 }
-                if source == Source::Read && place == Some(Place::Whole) && self.index_seen {
+                if source == Source::Read && place == Some(Place::Whole) && self.seen.index {
                     self.on_cleared();
                 }
                 Some(empty)
             }
         };
         let Some(document) = document else { return false };
-        self.index_seen |= text.is_some() && place == Some(Place::Whole);
+        self.seen.index |= text.is_some() && place == Some(Place::Whole);
         let recent = |id: &str| self.recent.holds(id);
-        let absorbed = self.index.absorb(&document, place, &mut self.clock, self.wall, &recent);
+        let absorbed = self.index.absorb(&document, place, &mut self.time.clock, self.time.wall, &recent);
         self.recent.note_omitted(absorbed.omitted);
         // What was cut back is another fact here than it was when the node heard of it.
         if absorbed.plain || absorbed.ahead {
             absorbed.changed.iter().for_each(|id| self.mark(id));
         }
         if absorbed.moved {
-            self.clean.clear();
+            self.seen.outdate_all();
             self.relocate();
         }
         for id in &absorbed.changed {
@@ -160,16 +158,16 @@ impl Replica {
             self.touch(id);
             if place.is_none() {
                 // A fact from a place where nobody looks any more.
-                self.dirty.insert(self.index.layout().index_key(id));
+                self.work.read(self.index.layout().index_key(id));
             }
         }
         let lacking = absorbed.lacking && place.is_some();
         if lacking && source == Source::Read && self.doubt_values(&document, place) {
-            self.dirty.insert(key.to_owned());
+            self.work.read(key.to_owned());
             return false;
         }
         if let Some(text) = text.filter(|_| !lacking && place.is_some() && !absorbed.moved) {
-            self.clean.insert(key.to_owned(), text.to_owned());
+            self.seen.note_complete(key, text);
         }
         lacking
     }
@@ -178,16 +176,16 @@ impl Replica {
     fn remove_plainly(&mut self, id: &str) {
         let pending = self.values.get(id).is_some_and(|held| held.pending > 0);
         if let Some(entry) = self.index.entry(id).filter(|entry| entry.live && !pending) {
-            self.index.join(id, Entry { stamp: entry.stamp.after(self.wall), live: false });
+            self.index.join(id, Entry { stamp: entry.stamp.after(self.time.wall), live: false });
             self.mark(id);
             self.touch(id);
-            self.dirty.insert(self.index.layout().index_key(id));
+            self.work.read(self.index.layout().index_key(id));
         }
     }
 
     /// Storage was cleared under this context. Whoever knows something writes it again, for the node too.
     fn on_cleared(&mut self) {
-        (self.index_seen, self.proved) = (false, None);
+        (self.seen.index, self.seen.proved) = (false, None);
         self.report(Report::Cleared);
         self.read_all();
         if self.is_bridged() {
@@ -204,20 +202,20 @@ impl Replica {
     /// read before they are listed again. Whether there are any.
     fn doubt_values(&mut self, document: &Document, place: Option<Place>) -> bool {
         let moved = place == Some(Place::Whole) && document.layout_since() < self.index.layout_since();
-        if moved && self.proved.is_none() {
+        if moved && self.seen.proved.is_none() {
             // Not even where things lie: all of it is in doubt.
-            self.proved = Some(Set::new());
+            self.seen.proved = Some(Set::new());
             self.read_all();
             return true;
         }
         let layout = self.index.layout();
         let dropped = self.index.ids().filter(|id| Some(layout.place(id)) == place && !document.lists(id));
         let stored = dropped.filter(|id| self.values.get(id).is_some_and(|held| held.pending == 0));
-        let proved = self.proved.get_or_insert_default();
+        let proved = self.seen.proved.get_or_insert_default();
         let doubted: Vec<String> =
             stored.map(|id| layout.value_key(id)).filter(|key| !proved.contains(key)).collect();
         let any = !doubted.is_empty();
-        self.dirty.extend(doubted);
+        self.work.dirty.extend(doubted);
         any
     }
 
@@ -237,10 +235,10 @@ impl Replica {
             let stored = Stored::from_json(json);
             let plain = matches!(&stored, Ok(stored) if stored.stamp.is_none());
             if ours && plain && self.index.entry(&id).is_none() && is_id(&id) {
-                let entry = Entry { stamp: self.index.floor().after(self.wall), live: true };
+                let entry = Entry { stamp: self.index.floor().after(self.time.wall), live: true };
                 if self.index.join(&id, entry) {
                     self.mark(&id);
-                    self.dirty.insert(INDEX_KEY.to_owned());
+                    self.work.read(INDEX_KEY.to_owned());
                 }
             }
             if !self.index.lists(&id) {
@@ -265,8 +263,8 @@ impl Replica {
             return false;
         }
         let Some(Ok(stored)) = stored else { return self.values.contains_key(id) };
-        let ahead = stored.stamp.is_some_and(|stamp| self.clock.is_ahead(stamp, self.wall));
-        let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
+        let ahead = stored.stamp.is_some_and(|stamp| self.time.is_ahead(stamp));
+        let stamp = stored.stamp.map(|stamp| self.time.meet(stamp));
         if ahead {
             self.mark(id);
         }
@@ -287,7 +285,7 @@ impl Replica {
             // What is to be written now is the later one, whatever the clocks said.
             Some(stamp) if stamp > known && held.pending > 0 => {
                 if source == Source::Read {
-                    held.stored.stamp = Some(self.clock.tick(self.wall));
+                    held.stored.stamp = Some(self.time.tick());
                     // A mark of the stamp before says nothing of this one.
                     self.mark(id);
                 }
@@ -302,7 +300,7 @@ impl Replica {
             _ if held.pending > 0 || source == Source::Event => true,
             _ => {
                 // A node orders by stamps alone.
-                let known = if self.is_bridged() { self.clock.tick(self.wall) } else { known };
+                let known = if self.is_bridged() { self.time.tick() } else { known };
                 self.adopt(id, Stored { stamp: None, ..stored }, known);
                 self.mark(id);
                 self.is_migrated(id)
@@ -313,7 +311,7 @@ impl Replica {
     fn adopt(&mut self, id: &str, stored: Stored, known: Stamp) {
         let stamp = stored.stamp.unwrap_or(known);
         let version = match (stored.version, stored.stamp) {
-            (0, None) => self.schema,
+            (0, None) => self.schema.stored,
             (0, Some(_)) => 1,
             (version, _) => version,
         };
@@ -335,13 +333,13 @@ impl Replica {
         self.values.insert(id.to_owned(), Held { stored, pending: 0 });
         if changed {
             let key = self.index.layout().value_key(id);
-            self.dirty.insert(key);
+            self.work.read(key);
         }
         self.show(id);
     }
 
     /// Whether the value that was just adopted is to be written as it is now.
     fn is_migrated(&self, id: &str) -> bool {
-        self.dirty.contains(&self.index.layout().value_key(id))
+        self.work.dirty.contains(&self.index.layout().value_key(id))
     }
 }

@@ -1,52 +1,19 @@
 //! The loop between knowledge and storage: read what is dirty, merge, write what storage does not say, look again.
 
-use std::time::Duration;
-
 use super::super::layout::{Kind, Place};
 use super::super::names::{
-    ASIDE_PREFIX, BACKOFF_MAX, BATCH_MAX, CURSOR_KEY, ENTITY_PREFIX, LOAD_MAX, SCHEMA_KEY, SETTINGS_KEY,
-    VERIFY_AFTER,
+    ASIDE_PREFIX, BATCH_MAX, CURSOR_KEY, ENTITY_PREFIX, LOAD_MAX, SCHEMA_KEY, SETTINGS_KEY,
 };
 use super::super::port::{Effect, Error, Failure, Report};
 use super::super::sorted::Set;
 use super::super::value::write_member;
 use super::absorb::Source;
-use super::marks::{self, Mark};
+use super::marks;
+use super::requests::Flight;
 use super::{Phase, Replica};
 
 /// After this many failed reads in a row callers are told.
 const READS_MAX: u32 = 3;
-
-/// The question that storage has not answered yet.
-#[derive(Debug, Clone)]
-pub(super) enum Flight {
-    None,
-    Get {
-        ask: u64,
-        keys: Vec<String>,
-    },
-    Set {
-        ask: u64,
-        keys: Set,
-        number: u64,
-        marks: Vec<Mark>,
-    },
-    /// A chunk of what a new layout needs.
-    Move {
-        ask: u64,
-    },
-    Remove {
-        ask: u64,
-    },
-    List {
-        ask: u64,
-    },
-    /// Orphans are looked at for the last time.
-    Probe {
-        ask: u64,
-        keys: Vec<String>,
-    },
-}
 
 impl Replica {
     /// Asks storage the next thing there is to ask.
@@ -55,15 +22,14 @@ impl Replica {
             self.begin_waiting();
         }
         loop {
-            let idle = matches!(self.flight, Flight::None) && self.now >= self.rest_until;
-            if !idle || matches!(self.phase, Phase::Cold | Phase::Closed) {
+            if !self.requests.is_idle(self.time.now) || matches!(self.phase, Phase::Cold | Phase::Closed) {
                 return;
             }
-            if !self.dirty.is_empty() {
+            if !self.work.dirty.is_empty() {
                 return self.ask_dirty();
             }
             if self.phase == Phase::Loading {
-                if self.rebuild || self.is_bridged() && self.marks.unread {
+                if self.seen.rebuild || self.is_bridged() && self.marks.unread {
                     return self.ask_list();
                 }
                 self.finish_loading();
@@ -72,21 +38,21 @@ impl Replica {
                 }
                 continue;
             }
-            if let Some(chunk) = self.moving.pop() {
+            if let Some(chunk) = self.ops.next_chunk() {
                 if chunk.is_empty() {
                     self.change_layout();
                     continue;
                 }
-                let ask = self.ask();
-                self.flight = Flight::Move { ask };
+                let ask = self.requests.number();
+                self.requests.send(Flight::Move { ask });
                 return self.out.push(Effect::Set { ask, entries: chunk });
             }
-            if !self.trash.is_empty() {
+            if self.work.has_trash() {
                 self.ask_remove();
-                if matches!(self.flight, Flight::None) {
-                    continue;
+                if self.requests.is_waiting() {
+                    return;
                 }
-                return;
+                continue;
             }
             if !self.marks.fresh.is_empty() {
                 return self.write(Vec::new(), Set::new());
@@ -98,20 +64,15 @@ impl Replica {
                 return;
             }
             self.grow();
-            if self.dirty.is_empty() && self.moving.is_empty() {
+            if self.work.dirty.is_empty() && !self.ops.is_moving() {
                 return;
             }
         }
     }
 
-    pub(super) fn ask(&mut self) -> u64 {
-        self.asked += 1;
-        self.asked
-    }
-
     fn ask_list(&mut self) {
-        let ask = self.ask();
-        self.flight = Flight::List { ask };
+        let ask = self.requests.number();
+        self.requests.send(Flight::List { ask });
         self.out.push(Effect::List { ask });
     }
 
@@ -123,50 +84,51 @@ impl Replica {
         let loading = self.phase == Phase::Loading;
         let is_index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
         // Keys of the index come before those of entities.
-        let first = loading && self.dirty.iter().take_while(|key| key.as_str() < ENTITY_PREFIX).any(is_index);
+        let first =
+            loading && self.work.dirty.iter().take_while(|key| key.as_str() < ENTITY_PREFIX).any(is_index);
         let most = if loading { LOAD_MAX } else { BATCH_MAX };
         let batch = if first { 0 } else { most };
-        let mut keys: Vec<String> = self.dirty.iter().filter(is_value).take(batch).cloned().collect();
-        let more_values = self.dirty.iter().filter(is_value).nth(batch).is_some();
+        let mut keys: Vec<String> = self.work.dirty.iter().filter(is_value).take(batch).cloned().collect();
+        let more_values = self.work.dirty.iter().filter(is_value).nth(batch).is_some();
         if first || !more_values {
             let room = most - keys.len() + 1;
-            keys.extend(self.dirty.iter().filter(|key| !is_value(key)).take(room).cloned());
+            keys.extend(self.work.dirty.iter().filter(|key| !is_value(key)).take(room).cloned());
         }
         keys.iter().for_each(|key| {
-            self.dirty.remove(key);
+            self.work.dirty.remove(key);
         });
-        let ask = self.ask();
+        let ask = self.requests.number();
         self.out.push(Effect::Get { ask, keys: keys.clone() });
-        self.flight = Flight::Get { ask, keys };
+        self.requests.send(Flight::Get { ask, keys });
     }
 
     pub(super) fn on_got(&mut self, ask: u64, mut found: Vec<(String, Option<String>)>) {
-        match std::mem::replace(&mut self.flight, Flight::None) {
+        match self.requests.take() {
             Flight::Get { ask: asked, keys } if asked == ask => {
-                self.failures = 0;
+                self.requests.succeed();
                 self.sort_index_first(&mut found);
                 let asked: Set = keys.into_iter().collect();
                 let (mut lacking, mut saying) = (Set::new(), Set::new());
-                self.proved.iter_mut().for_each(|proved| proved.extend(asked.iter().cloned()));
+                self.seen.proved.iter_mut().for_each(|proved| proved.extend(asked.iter().cloned()));
                 for (key, text) in found.into_iter().filter(|(key, _)| asked.contains(key)) {
                     let lacks = self.absorb(&key, text.as_deref(), Source::Read);
                     let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
                     if lacks && index && self.phase == Phase::Loading {
-                        self.later.insert(key);
+                        self.work.write_after_loading(key);
                     } else if lacks {
                         lacking.insert(key);
-                    } else if !self.dirty.contains(&key) {
+                    } else if !self.work.dirty.contains(&key) {
                         // What is to be read again is not known to say all.
                         saying.insert(key);
                     }
                 }
-                self.confirm(&saying, self.begun);
+                self.confirm(&saying, self.ops.latest());
                 if !lacking.is_empty() && self.phase != Phase::Closed {
                     self.write_lacking(lacking, &asked);
                 }
             }
             Flight::Probe { ask: asked, keys } if asked == ask => self.on_probed(&keys, found),
-            other => self.flight = other,
+            other => self.requests.send(other),
         }
     }
 
@@ -197,14 +159,14 @@ impl Replica {
                 Kind::Packed => true,
                 _ => false,
             };
-            let unread: Vec<String> = self.dirty.iter().filter(unread).cloned().collect();
+            let unread: Vec<String> = self.work.dirty.iter().filter(unread).cloned().collect();
             if unread.iter().any(|key| matches!(layout.kind(key), Kind::Packed) && !read.contains(key)) {
                 // That key holds what others wrote too. Read both, which happens once: then it is among those read.
-                self.dirty.extend(keys.iter().filter(|key| index(key)).cloned());
+                self.work.dirty.extend(keys.iter().filter(|key| index(key)).cloned());
                 keys.retain(|key| !index(key));
             } else {
                 unread.iter().for_each(|key| {
-                    self.dirty.remove(key);
+                    self.work.dirty.remove(key);
                 });
                 keys.extend(unread);
             }
@@ -213,7 +175,7 @@ impl Replica {
         let mut ranks: [Vec<(String, String)>; 6] = Default::default();
         for key in &keys {
             let Some(text) = self.text_of(key) else { continue };
-            if let Some(aside) = self.poisoned.remove(key) {
+            if let Some(aside) = self.seen.take_poisoned(key) {
                 ranks[0].push(([ASIDE_PREFIX, key].concat(), aside));
             }
             let rank = match layout.kind(key) {
@@ -235,17 +197,17 @@ impl Replica {
         let marks = self.take_fresh();
         let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
         entries.splice(0..0, marked);
-        let ask = self.ask();
-        self.flight = Flight::Set { ask, keys, number: self.begun, marks };
+        let ask = self.requests.number();
+        self.requests.send(Flight::Set { ask, keys, number: self.ops.latest(), marks });
         self.out.push(Effect::Set { ask, entries });
     }
 
     /// What a key should say, as far as this replica knows.
     fn text_of(&self, key: &str) -> Option<String> {
         match self.index.layout().kind(key) {
-            Kind::Settings => self.settings.as_ref().map(|settings| settings.text().to_owned()),
+            Kind::Settings => self.settings.value.as_ref().map(|settings| settings.text().to_owned()),
             Kind::Schema => Some(self.config.schema_version.to_string()),
-            Kind::Index(place) => Some(self.index.document(place?, self.wall).text()),
+            Kind::Index(place) => Some(self.index.document(place?, self.time.wall).text()),
             Kind::Packed => Some(self.packed()),
             Kind::Entity(id) => Some(self.values.get(id).filter(|_| self.index.lists(id))?.stored.text()),
             Kind::Cursor => self.is_bridged().then(|| self.cursor_text()),
@@ -266,17 +228,14 @@ impl Replica {
     }
 
     pub(super) fn on_stored(&mut self, ask: u64) {
-        match std::mem::replace(&mut self.flight, Flight::None) {
+        match self.requests.take() {
             Flight::Set { ask: asked, keys, number, marks } if asked == ask => {
                 let layout = self.index.layout();
-                let index = keys.iter().filter(|key| matches!(layout.kind(key), Kind::Index(_)));
-                self.verify.extend(index.cloned());
-                if keys.iter().any(|key| matches!(layout.kind(key), Kind::Index(_))) {
-                    self.proved = None;
+                let is_index = |key: &&String| matches!(layout.kind(key), Kind::Index(_));
+                if keys.iter().any(|key| is_index(&key)) {
+                    self.seen.proved = None;
                 }
-                if !self.verify.is_empty() && self.verify_at.is_none() {
-                    self.verify_at = Some(self.now + VERIFY_AFTER);
-                }
+                self.work.verify(keys.iter().filter(is_index).cloned(), self.time.now);
                 if self.is_bridged() {
                     self.on_marked(marks);
                     if keys.contains(CURSOR_KEY) {
@@ -284,40 +243,30 @@ impl Replica {
                     }
                 }
                 if keys.contains(SCHEMA_KEY) {
-                    self.schema = self.config.schema_version;
+                    self.schema.stored = self.config.schema_version;
                 }
                 self.confirm(&keys, number);
             }
             Flight::Remove { ask: asked } | Flight::Move { ask: asked } if asked == ask => {}
-            other => self.flight = other,
+            other => self.requests.send(other),
         }
     }
 
     /// Removes what the index has stopped listing.
     fn ask_remove(&mut self) {
-        let listed = |key: &str| key.strip_prefix(ENTITY_PREFIX).is_some_and(|id| self.index.lists(id));
-        let (mut keys, mut left) = (Vec::new(), Set::new());
-        for key in std::mem::take(&mut self.trash) {
-            if listed(&key) {
-                continue;
-            }
-            if keys.len() < BATCH_MAX {
-                keys.push(key);
-            } else {
-                left.insert(key);
-            }
-        }
-        self.trash = left;
+        let index = &self.index;
+        let is_listed = |key: &str| key.strip_prefix(ENTITY_PREFIX).is_some_and(|id| index.lists(id));
+        let keys = self.work.take_trash(BATCH_MAX, is_listed);
         if !keys.is_empty() {
-            let ask = self.ask();
-            self.flight = Flight::Remove { ask };
+            let ask = self.requests.number();
+            self.requests.send(Flight::Remove { ask });
             self.out.push(Effect::Remove { ask, keys });
         }
     }
 
     pub(super) fn on_failed(&mut self, ask: u64, failure: Failure) {
         let error = if failure == Failure::Quota { Error::Quota } else { Error::Storage };
-        let flight = std::mem::replace(&mut self.flight, Flight::None);
+        let flight = self.requests.take();
         let (Flight::Get { ask: asked, .. }
         | Flight::Set { ask: asked, .. }
         | Flight::Move { ask: asked }
@@ -328,20 +277,20 @@ impl Replica {
             return;
         };
         if asked != ask {
-            self.flight = flight;
+            self.requests.send(flight);
             return;
         }
         match flight {
             Flight::Get { keys, .. } => {
-                self.dirty.extend(keys);
+                self.work.dirty.extend(keys);
                 self.rest(failure);
-                if self.failures >= READS_MAX {
+                if self.requests.failures() >= READS_MAX {
                     self.refuse_all(&error);
                 }
             }
             Flight::Set { keys, marks, .. } => {
-                let ours = self.ops.iter().any(|op| op.waits_for(&keys));
-                self.dirty.extend(keys);
+                let ours = self.ops.wait_for_any(&keys);
+                self.work.dirty.extend(keys);
                 self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
                 match (failure, ours) {
                     // Read again and written with what is there now.
@@ -363,9 +312,7 @@ impl Replica {
 
     /// Waits before the next question, longer each time.
     fn rest(&mut self, failure: Failure) {
-        self.failures += 1;
-        let pause = Duration::from_millis(100) * 2_u32.pow(self.failures.min(16) - 1);
-        self.rest_until = self.now + pause.min(BACKOFF_MAX);
+        self.requests.fail(self.time.now);
         self.report(Report::StorageFailed(failure));
     }
 
@@ -373,9 +320,9 @@ impl Replica {
     fn refuse_all(&mut self, error: &Error) {
         self.take_back_all();
         self.refuse_waiting(error);
-        self.solo = 0;
-        if !self.settings_pending {
-            self.dirty.insert(SETTINGS_KEY.to_owned());
+        self.ops.stop_separating();
+        if !self.settings.pending {
+            self.work.read(SETTINGS_KEY.to_owned());
         }
     }
 }

@@ -13,13 +13,14 @@ use super::super::names::{AHEAD_MAX, CURSOR_KEY, ORPHAN_GRACE, POLL_EVERY};
 use super::super::port::{Effect, Error, LinkStatus};
 use super::super::sorted::Set;
 use super::super::stamp::Stamp;
-use super::operate::{REMOTE, Request};
+use super::ops::{Caller, Request};
 use super::{Phase, Replica};
+use crate::retry;
 use crate::time::Timestamp;
 
 /// The first pause after a failure; each is twice the one before, up to the longest, for as long as it takes.
-const PAUSE_MIN_MS: u64 = 1_000;
-const PAUSE_MAX_MS: u64 = 60_000;
+const PAUSE_INITIAL: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A moment up to which everything was exchanged is stored again when it is this old.
 const SINCE_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// The refusal of a node whose removals this device has not all heard of.
@@ -147,7 +148,7 @@ impl Replica {
     /// When to look again for something to say.
     pub(super) fn link_due(&self) -> Option<Timestamp> {
         let link = self.link.due().filter(|_| self.phase == Phase::Ready)?;
-        let marks = self.marks.due().filter(|due| *due > self.now);
+        let marks = self.marks.due().filter(|due| *due > self.time.now);
         Some(marks.map_or(link, |due| due.min(link)))
     }
 
@@ -157,11 +158,11 @@ impl Replica {
 
     /// Says the next thing there is to say to the node.
     pub(super) fn pump_link(&mut self) {
-        let rests = self.now < self.link.not_before;
+        let rests = self.time.now < self.link.not_before;
         if !self.link.up || self.phase != Phase::Ready || self.link.doing != Doing::Nothing || rests {
             return;
         }
-        self.link.pull_due |= self.now >= self.link.poll_at;
+        self.link.pull_due |= self.time.now >= self.link.poll_at;
         if self.link.pull_due {
             return self.pull();
         }
@@ -178,9 +179,9 @@ impl Replica {
         if !changes.is_empty() {
             return self.push(&changes, None);
         }
-        if self.ops.is_empty() && self.marks.is_empty() {
+        if self.ops.under_way.is_empty() && self.marks.is_empty() {
             // What other contexts did just now may not have been heard of.
-            self.link.cursor.since = Stamp::ZERO.after(self.wall.saturating_before(ORPHAN_GRACE));
+            self.link.cursor.since = Stamp::ZERO.after(self.time.wall.saturating_before(ORPHAN_GRACE));
             // It matters in weeks, so that it is seldom stored for its own sake.
             let age = self.link.cursor.since.wall().saturating_since(self.link.kept.since.wall());
             if self.link.cursor_due || age > SINCE_AGE_MAX {
@@ -191,7 +192,7 @@ impl Replica {
     }
 
     fn pull(&mut self) {
-        let (ask, link) = (self.ask(), &mut self.link);
+        let (ask, link) = (self.requests.number(), &mut self.link);
         let mut query = String::from("after=");
         query.push_str(&link.cursor.number.to_string());
         if !link.cursor.epoch.is_empty() {
@@ -203,12 +204,12 @@ impl Replica {
         }
         link.doing = Doing::Pulling(ask);
         link.pull_due = false;
-        link.poll_at = self.now + POLL_EVERY;
+        link.poll_at = self.time.now + POLL_EVERY;
         self.out.push(Effect::Pull { ask, query });
     }
 
     fn push(&mut self, changes: &[Change], reached: Option<String>) {
-        let ask = self.ask();
+        let ask = self.requests.number();
         let mut body = String::from("{\"after\":");
         body.push_str(&self.link.cursor.number.to_string());
         body.push_str(",\"epoch\":\"");
@@ -247,7 +248,7 @@ impl Replica {
     /// Whether this machine's clock and the node's are too far apart: what is ahead here would win over all others, and what
     /// is ahead there would be cut back here.
     fn is_off(&self, node: Timestamp) -> bool {
-        self.wall > node + AHEAD_MAX || node > self.wall + AHEAD_MAX
+        self.time.wall > node + AHEAD_MAX || node > self.time.wall + AHEAD_MAX
     }
 
     fn on_page(&mut self, json: &Json) -> Option<()> {
@@ -276,7 +277,7 @@ impl Replica {
         if changes.is_empty() {
             self.on_taken(None);
         } else {
-            self.waiting.push_back((REMOTE, Request::Remote(changes)));
+            self.ops.push(Caller::Node, Request::Remote(changes));
         }
         Some(())
     }
@@ -341,7 +342,7 @@ impl Replica {
         if !self.link.paging && self.link.fill.is_none() && self.link.kept != self.link.cursor {
             self.link.kept = self.link.cursor.clone();
             self.link.cursor_due = true;
-            self.dirty.insert(CURSOR_KEY.to_owned());
+            self.work.read(CURSOR_KEY.to_owned());
         }
     }
 
@@ -391,10 +392,8 @@ impl Replica {
     fn link_failed(&mut self, status: LinkStatus, random: u32) {
         self.link.restart();
         self.link.failures = self.link.failures.saturating_add(1);
-        // Whole numbers: what computes with fractions would be a good part of the module that pages load.
-        let pause_ms = (PAUSE_MIN_MS << (self.link.failures - 1).min(6)).min(PAUSE_MAX_MS);
-        let sooner_ms = (pause_ms / 2 * u64::from(random)) >> 32;
-        self.link.not_before = self.now + Duration::from_millis(pause_ms - sooner_ms);
+        let pause = retry::doubled(PAUSE_INITIAL, PAUSE_MAX, self.link.failures, random);
+        self.link.not_before = self.time.now + pause;
         self.tell_link(status);
     }
 

@@ -9,7 +9,7 @@ use super::super::names::{DELTA_MAX, ORPHAN_GRACE, PAGE_MAX_BYTES, UNSENT_PREFIX
 use super::super::sorted::{Map, Set};
 use super::super::stamp::{Stamp, is_ahead};
 use super::Replica;
-use super::operate::Undo;
+use super::ops::Undo;
 use crate::time::Timestamp;
 
 /// A change: whose, and its stamp. The empty id stands for a reset.
@@ -88,13 +88,13 @@ impl Replica {
             for earlier in earlier {
                 self.discard(&(id.clone(), earlier));
             }
-            self.marks.note((id, stamp), self.now);
+            self.marks.note((id, stamp), self.time.now);
         }
     }
 
     fn discard(&mut self, mark: &Mark) {
         self.marks.drop(mark);
-        self.trash.insert(key(mark));
+        self.work.remove(key(mark));
     }
 
     /// A batch of changes for the node: those whose marks are stored and that nothing is under way for.
@@ -102,8 +102,8 @@ impl Replica {
         let (mut changes, mut bytes) = (Vec::new(), 0);
         self.marks.under_way.clear();
         let mut busy = Set::new();
-        for op in &self.ops {
-            match op.undo() {
+        for op in &self.ops.under_way {
+            match &op.undo {
                 Undo::Floor(..) => return changes,
                 Undo::Entities(entities) => busy.extend(entities.iter().map(|before| before.id.clone())),
                 _ => {}
@@ -117,7 +117,9 @@ impl Replica {
             let known = self.change(id);
             let known_stamp = known.as_ref().map_or(Stamp::ZERO, stamp_of);
             let ripe = |(stamp, since): &&(Stamp, Timestamp)| {
-                known_stamp >= *stamp || is_ahead(*stamp, self.wall) || *since + ORPHAN_GRACE <= self.now
+                known_stamp >= *stamp
+                    || is_ahead(*stamp, self.time.wall)
+                    || *since + ORPHAN_GRACE <= self.time.now
             };
             let before = under_way.len();
             if !busy.contains(id) {
@@ -154,7 +156,7 @@ impl Replica {
     /// What was to be sent of `id` is of no use any more.
     pub(super) fn unmark(&mut self, id: &str) {
         for (stamp, _) in self.marks.stored.remove(id).unwrap_or_default() {
-            self.trash.insert(key(&(id.to_owned(), stamp)));
+            self.work.remove(key(&(id.to_owned(), stamp)));
         }
     }
 

@@ -4,100 +4,23 @@ use super::super::bridge::{Change, Kept};
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout, Place};
 use super::super::message::Said;
-use super::super::names::{
-    BATCH_MAX, ENTITIES_MAX, INDEX_KEY, PACKED_KEY, SETTINGS_KEY, SHARD_IDS_MAX, SHARDS_MAX,
-};
-use super::super::port::{Effect, Error, Input};
+use super::super::names::{ENTITIES_MAX, INDEX_KEY, PACKED_KEY, SETTINGS_KEY, SHARD_IDS_MAX, SHARDS_MAX};
+use super::super::port::{Effect, Error};
 use super::super::sorted::Set;
-use super::super::stamp::Stamp;
 use super::super::value::{Stored, Value, is_id};
+use super::ops::{Before, Caller, Op, Request, Undo};
 use super::{Held, Replica};
-
-/// Stands for all that a new layout needs, among the keys of an operation. No key of ours is called so.
-const MOVING: &str = "";
-
-/// The number of an operation that the node asked for.
-pub(super) const REMOTE: u64 = u64::MAX;
-
-/// What a caller asked for.
-#[derive(Debug, Clone)]
-pub(super) enum Request {
-    Put(String, Value),
-    Remove(Vec<String>),
-    Reset,
-    Settings(Value),
-    Layout(Layout),
-    Remote(Vec<Change>),
-}
-
-/// An operation under way.
-#[derive(Debug, Clone)]
-pub(super) struct Op {
-    op: u64,
-    request: Request,
-    /// Counts operations; what was written before this one was begun does not hold it.
-    number: u64,
-    /// Keys that must be stored before it is done.
-    keys: Set,
-    undo: Undo,
-}
-
-/// How to take an operation back.
-#[derive(Debug, Clone)]
-pub(super) enum Undo {
-    Nothing,
-    Entities(Vec<Before>),
-    Floor(Stamp, Vec<(String, Entry)>),
-    Settings(Option<Value>),
-    Layout(Layout, Stamp),
-}
-
-/// What an entity was before, and what the operation made of it.
-#[derive(Debug, Clone)]
-pub(super) struct Before {
-    pub(super) id: String,
-    entry: Option<Entry>,
-    made: Option<Entry>,
-    held: Option<Held>,
-    /// The stamp of the value that the operation wrote.
-    wrote: Option<Stamp>,
-}
-
-impl Op {
-    pub(super) const fn undo(&self) -> &Undo {
-        &self.undo
-    }
-
-    pub(super) fn waits_for(&self, keys: &Set) -> bool {
-        self.keys.iter().any(|key| keys.contains(key))
-    }
-}
-
-pub(super) fn request(input: Input) -> Option<(u64, Request)> {
-    Some(match input {
-        Input::Put { op, id, value } => (op, Request::Put(id, value)),
-        Input::Remove { op, ids } => (op, Request::Remove(ids)),
-        Input::Reset { op } => (op, Request::Reset),
-        Input::SetSettings { op, value } => (op, Request::Settings(value)),
-        Input::SetLayout { op, layout } => (op, Request::Layout(layout)),
-        _ => return None,
-    })
-}
 
 impl Replica {
     /// Begins the operations that wait.
     pub(super) fn begin_waiting(&mut self) {
-        while self.moving.is_empty() && (self.solo == 0 || self.ops.is_empty()) {
-            let Some((op, request)) = self.waiting.pop_front() else {
-                self.solo = 0;
-                return;
-            };
-            self.begin(op, request);
+        while let Some((caller, request)) = self.ops.take_next() {
+            self.begin(caller, request);
         }
     }
 
-    fn begin(&mut self, op: u64, request: Request) {
-        self.begun += 1;
+    fn begin(&mut self, caller: Caller, request: Request) {
+        self.ops.count_begin();
         let begun = match &request {
             Request::Put(id, value) => self.put(id, value.clone()),
             Request::Remove(ids) => Ok(self.remove(ids)),
@@ -106,33 +29,38 @@ impl Replica {
             Request::Layout(layout) => Ok(self.set_layout(*layout)),
             Request::Remote(changes) => Ok(self.take_remote(changes)),
         };
-        match begun {
-            Err(error) => self.finish(op, Some(error)),
-            Ok((keys, _)) if keys.is_empty() => self.finish(op, None),
-            Ok((keys, undo)) => {
-                // Nothing of a new layout is to be looked at before it is written.
-                if self.moving.is_empty() {
-                    self.dirty.extend(keys.iter().cloned());
-                }
-                self.ops.push_back(Op { op, request, number: self.begun, keys, undo });
-            }
+        let (keys, undo) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return self.finish(caller, Some(error)),
+        };
+        let op = Op { caller, request, number: self.ops.latest(), keys, moving: self.ops.is_moving(), undo };
+        if op.is_done() {
+            return self.finish(caller, None);
         }
+        // Nothing of a new layout is to be looked at before it is written.
+        if !op.moving {
+            self.work.dirty.extend(op.keys.iter().cloned());
+        }
+        self.ops.under_way.push_back(op);
     }
 
-    fn finish(&mut self, op: u64, error: Option<Error>) {
-        self.solo = self.solo.saturating_sub(1);
-        match (op, error) {
-            // Nobody asked for operation 0: the replica itself did.
-            (0, _) => {}
-            (REMOTE, error) if self.is_bridged() => self.on_taken(error.as_ref()),
-            (op, None) => self.out.push(Effect::Resolve { op }),
-            (op, Some(error)) => self.out.push(Effect::Reject { op, error }),
+    fn finish(&mut self, caller: Caller, error: Option<Error>) {
+        self.ops.count_end();
+        match (caller, error) {
+            (Caller::Replica, _) => {}
+            (Caller::Node, error) => {
+                if self.is_bridged() {
+                    self.on_taken(error.as_ref());
+                }
+            }
+            (Caller::Application(op), None) => self.out.push(Effect::Resolve { op }),
+            (Caller::Application(op), Some(error)) => self.out.push(Effect::Reject { op, error }),
         }
     }
 
     pub(super) fn refuse_waiting(&mut self, error: &Error) {
-        for (op, _) in std::mem::take(&mut self.waiting) {
-            self.finish(op, Some(error.clone()));
+        for (caller, _) in self.ops.take_waiting() {
+            self.finish(caller, Some(error.clone()));
         }
     }
 
@@ -148,7 +76,7 @@ impl Replica {
         if listed && held.as_ref().is_some_and(|held| held.stored.value == value && held.pending == 0) {
             return Ok((self.unstored(id).into_iter().collect(), Undo::Nothing));
         }
-        let (layout, stamp) = (self.index.layout(), self.clock.tick(self.wall));
+        let (layout, stamp) = (self.index.layout(), self.time.tick());
         let entry = self.index.entry(id);
         let mut keys = Set::from([layout.value_key(id)]);
         let mut made = None;
@@ -159,7 +87,7 @@ impl Replica {
             keys.insert(layout.index_key(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
-        self.values.insert(id.to_owned(), Held { stored, pending: self.begun });
+        self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
         self.mark(id);
         self.touch(id);
         let before = Before { id: id.to_owned(), entry, made, held, wrote: Some(stamp) };
@@ -168,8 +96,8 @@ impl Replica {
 
     /// The key of the index that says whether `id` is listed, if an operation waits for it.
     fn unstored(&self, id: &str) -> Option<String> {
-        let waited_for = |key: &String| self.ops.iter().any(|op| op.keys.contains(key));
-        [self.index.layout().index_key(id), INDEX_KEY.to_owned()].into_iter().find(waited_for)
+        let keys = [self.index.layout().index_key(id), INDEX_KEY.to_owned()];
+        keys.into_iter().find(|key| self.ops.wait_for(key))
     }
 
     fn remove(&mut self, ids: &[String]) -> (Set, Undo) {
@@ -181,7 +109,7 @@ impl Replica {
                 keys.extend(self.unstored(id));
                 continue;
             }
-            let made = Entry { stamp: self.clock.tick(self.wall), live: false };
+            let made = Entry { stamp: self.time.tick(), live: false };
             let (entry, held) = (self.index.entry(id), self.values.get(id).cloned());
             self.index.join(id, made);
             self.recent.note(id);
@@ -190,7 +118,7 @@ impl Replica {
             if layout == Layout::A {
                 keys.insert(key);
             } else {
-                self.trash.insert(key);
+                self.work.remove(key);
             }
             self.mark(id);
             self.touch(id);
@@ -203,18 +131,18 @@ impl Replica {
         let layout = self.index.layout();
         let before = self.index.floor();
         let entries = self.index.entries().map(|(id, entry)| (id.clone(), *entry)).collect();
-        let gone = self.index.raise_floor(self.clock.tick(self.wall));
+        let gone = self.index.raise_floor(self.time.tick());
         self.mark("");
         for id in gone {
             // The old index is known, so nobody has to search for these, and there is room as soon as the reset is stored.
             if layout != Layout::A {
-                self.trash.insert(layout.value_key(&id));
+                self.work.remove(layout.value_key(&id));
             }
             self.touch(&id);
             // The floor decides; shards follow for those who read them alone.
-            self.dirty.insert(layout.index_key(&id));
+            self.work.read(layout.index_key(&id));
         }
-        self.clean.clear();
+        self.seen.outdate_all();
         (Set::from([INDEX_KEY.to_owned()]), Undo::Floor(before, entries))
     }
 
@@ -222,11 +150,11 @@ impl Replica {
         if !self.takes_settings(value) {
             return Err(Error::BadSettings);
         }
-        let before = self.settings.replace(value.clone());
-        if before != self.settings {
-            self.out.push(Effect::Settings(self.settings.clone()));
+        let before = self.settings.value.replace(value.clone());
+        if before != self.settings.value {
+            self.out.push(Effect::Settings(self.settings.value.clone()));
         }
-        self.settings_pending = true;
+        self.settings.pending = true;
         Ok((Set::from([SETTINGS_KEY.to_owned()]), Undo::Settings(before)))
     }
 
@@ -250,50 +178,41 @@ impl Replica {
             self.index.put_back_layout(layout, since);
             for shard in 0..shards {
                 let place = Place::Shard(shard);
-                entries.push((layout.key_of(place), self.index.document(place, self.wall).text()));
+                entries.push((layout.key_of(place), self.index.document(place, self.time.wall).text()));
             }
             self.index.put_back_layout(before, since);
         }
-        self.moving = entries.chunks(BATCH_MAX).map(<[_]>::to_vec).rev().collect();
-        // An empty chunk last: the moment when all is written.
-        self.moving.insert(0, Vec::new());
-        (Set::from([MOVING.to_owned()]), Undo::Layout(before, since))
+        self.ops.start_move(&entries);
+        (Set::new(), Undo::Layout(before, since))
     }
 
     /// Everything lies where the new layout wants it: say so.
     pub(super) fn change_layout(&mut self) {
-        let target = self.ops.iter_mut().find_map(|op| match op.request {
-            Request::Layout(layout) if op.keys.remove(MOVING) => {
-                op.keys.insert(INDEX_KEY.to_owned());
-                Some(layout)
-            }
-            _ => None,
-        });
-        let Some(layout) = target else { return };
+        let Some(layout) = self.ops.end_move(INDEX_KEY) else { return };
         let before = self.index.layout();
         for key in before.index_keys().filter(|key| key != INDEX_KEY) {
-            self.sweep.suspect(key, self.now);
+            self.sweep.suspect(key, self.time.now);
         }
         if (before == Layout::A) != (layout == Layout::A) {
             let keys: Set = self.index.ids().map(|id| before.value_key(id)).collect();
-            keys.into_iter().for_each(|key| self.sweep.suspect(key, self.now));
+            keys.into_iter().for_each(|key| self.sweep.suspect(key, self.time.now));
         }
-        self.index.join_layout(layout, self.clock.tick(self.wall));
+        self.index.join_layout(layout, self.time.tick());
         self.relocate();
     }
 
     /// After the layout changed, by whomever: see that everything known is there.
     pub(super) fn relocate(&mut self) {
         self.read_all();
-        for at in 0..self.ops.len() {
-            if let Request::Remote(changes) = &self.ops[at].request
+        for at in 0..self.ops.under_way.len() {
+            if let Request::Remote(changes) = &self.ops.under_way[at].request
                 && self.is_bridged()
             {
-                self.ops[at].keys = self.keys_of(changes.iter());
-                self.dirty.extend(self.ops[at].keys.iter().cloned());
+                self.ops.under_way[at].keys = self.keys_of(changes.iter());
+                self.work.dirty.extend(self.ops.under_way[at].keys.iter().cloned());
             }
         }
-        for op in &mut self.ops {
+        for op in &mut self.ops.under_way {
             // What an operation wrote may lie where nobody looks any more.
             if let Undo::Entities(entities) = &op.undo {
                 let layout = self.index.layout();
@@ -309,7 +228,7 @@ impl Replica {
                     op.keys.insert(INDEX_KEY.to_owned());
                 }
                 // What was removed meanwhile is not among all there is to read.
-                self.dirty.extend(op.keys.iter().cloned());
+                self.work.dirty.extend(op.keys.iter().cloned());
             }
         }
     }
@@ -322,10 +241,10 @@ impl Replica {
         for change in changes {
             match change {
                 Change::Reset(floor) => {
-                    let floor = self.clock.meet(*floor, self.wall);
+                    let floor = self.time.meet(*floor);
                     let gone = self.index.raise_floor(floor);
                     gone.iter().for_each(|id| self.touch(id));
-                    self.clean.clear();
+                    self.seen.outdate_all();
                 }
                 Change::Entity { id, kept } => {
                     if self.take_entity(id, kept) {
@@ -343,21 +262,21 @@ impl Replica {
     /// Whether it was news.
     fn take_entity(&mut self, id: &str, kept: &Kept) -> bool {
         let layout = self.index.layout();
-        let stamp = self.clock.meet(kept.entry.stamp, self.wall);
+        let stamp = self.time.meet(kept.entry.stamp);
         let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
         if news {
             self.recent.note(id);
         }
         if news && !kept.entry.live && layout != Layout::A {
-            self.trash.insert(layout.value_key(id));
+            self.work.remove(layout.value_key(id));
         }
         if let Some(stored) = &kept.stored {
             // Met also where it is not listed: what is added again must be later.
-            let stamp = stored.stamp.map(|stamp| self.clock.meet(stamp, self.wall));
+            let stamp = stored.stamp.map(|stamp| self.time.meet(stamp));
             let later = self.values.get(id).is_none_or(|held| stamp.unwrap_or_default() > held.stamp());
             if later && self.index.lists(id) {
                 let stored = Stored { stamp, ..stored.clone() };
-                self.values.insert(id.to_owned(), Held { stored, pending: self.begun });
+                self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
                 news = true;
             }
         }
@@ -369,7 +288,7 @@ impl Replica {
 
     /// Whether storage may not say yet what is known of `id`.
     fn is_unstored(&self, id: &str) -> bool {
-        !self.clean.contains_key(&self.index.layout().index_key(id))
+        !self.seen.is_complete(&self.index.layout().index_key(id))
             || self.values.get(id).is_some_and(|held| held.pending > 0)
     }
 
@@ -396,13 +315,13 @@ impl Replica {
     /// These keys hold what was known when operation `number` had been begun.
     pub(super) fn confirm(&mut self, keys: &Set, number: u64) {
         if keys.contains(SETTINGS_KEY)
-            && !self.ops.iter().any(|op| op.number > number && op.keys.contains(SETTINGS_KEY))
+            && !self.ops.under_way.iter().any(|op| op.number > number && op.keys.contains(SETTINGS_KEY))
         {
-            self.settings_pending = false;
+            self.settings.pending = false;
         }
         // What an operation put that a later one has removed is not stored before the removal is: that may be refused.
         let mut put_off = Vec::new();
-        for (at, op) in self.ops.iter().enumerate() {
+        for (at, op) in self.ops.under_way.iter().enumerate() {
             let Undo::Entities(entities) = &op.undo else { continue };
             for Before { id, .. } in entities {
                 if !self.index.lists(id)
@@ -415,23 +334,23 @@ impl Replica {
         }
         self.settle_values(keys, number);
         for (at, key, held, id) in put_off {
-            self.ops[at].keys.insert(key);
+            self.ops.under_way[at].keys.insert(key);
             held.into_iter().for_each(|held| drop(self.values.insert(id.clone(), held)));
         }
         let mut said = Vec::new();
         let mut done = Vec::new();
-        for op in self.ops.iter_mut().take_while(|op| op.number <= number) {
+        for op in self.ops.under_way.iter_mut().take_while(|op| op.number <= number) {
             op.keys.retain(|key| !keys.contains(key));
-            if !op.keys.is_empty() {
+            if !op.is_done() {
                 continue;
             }
-            done.push(op.op);
+            done.push(op.caller);
             if let Undo::Entities(entities) = &op.undo {
                 said.extend(entities.iter().map(|before| (before.id.clone(), before.made)));
             }
         }
-        self.ops.retain(|op| !op.keys.is_empty());
-        done.into_iter().for_each(|op| self.finish(op, None));
+        self.ops.under_way.retain(|op| !op.is_done());
+        done.into_iter().for_each(|caller| self.finish(caller, None));
         let said: Vec<_> = said.into_iter().filter_map(|(id, made)| self.saying(id, made)).collect();
         self.tell(&said);
     }
@@ -466,23 +385,23 @@ impl Replica {
 
     /// The storage refused: one operation is told, several are tried again one by one.
     pub(super) fn refuse_ops(&mut self, error: &Error) {
-        let single = self.ops.len() == 1;
+        let single = self.ops.under_way.len() == 1;
         let taken_back = self.take_back_all();
         if single {
-            self.waiting.pop_front().into_iter().for_each(|(op, _)| self.finish(op, Some(error.clone())));
+            self.ops.take_refused().into_iter().for_each(|caller| self.finish(caller, Some(error.clone())));
         } else {
-            self.solo = self.solo.max(taken_back);
+            self.ops.separate(taken_back);
         }
     }
 
     /// Takes back all operations under way; they wait again, in order. How many there were.
     pub(super) fn take_back_all(&mut self) -> usize {
-        let count = self.ops.len();
-        self.moving.clear();
-        while let Some(op) = self.ops.pop_back() {
-            self.dirty.extend(op.keys.iter().cloned());
+        let count = self.ops.under_way.len();
+        self.ops.stop_move();
+        while let Some(op) = self.ops.take_last() {
+            self.work.dirty.extend(op.keys.iter().cloned());
             self.take_back(op.undo, op.number);
-            self.waiting.push_front((op.op, op.request));
+            self.ops.wait_again(op.caller, op.request);
         }
         count
     }
@@ -491,9 +410,9 @@ impl Replica {
         match undo {
             Undo::Nothing => {}
             Undo::Settings(before) => {
-                self.settings = before;
-                self.settings_pending = false;
-                self.out.push(Effect::Settings(self.settings.clone()));
+                self.settings.value = before;
+                self.settings.pending = false;
+                self.out.push(Effect::Settings(self.settings.value.clone()));
             }
             Undo::Layout(layout, since) => {
                 self.index.put_back_layout(layout, since);
@@ -502,10 +421,10 @@ impl Replica {
             Undo::Floor(floor, entries) => {
                 self.index.lower_floor(floor, &entries);
                 for (id, _) in &entries {
-                    self.trash.remove(&self.index.layout().value_key(id));
+                    self.work.keep(&self.index.layout().value_key(id));
                     self.touch(id);
                 }
-                self.clean.clear();
+                self.seen.outdate_all();
             }
             Undo::Entities(entities) => {
                 entities.into_iter().rev().for_each(|before| self.put_back(before, number));
@@ -528,15 +447,15 @@ impl Replica {
             self.values.remove(&before.id);
             if let Some(mut held) = before.held {
                 // The operation that made it may have been stored meanwhile.
-                if !self.ops.iter().any(|op| op.number == held.pending) {
+                if !self.ops.under_way.iter().any(|op| op.number == held.pending) {
                     held.pending = 0;
                 }
                 self.values.insert(before.id.clone(), held);
             }
         }
-        self.trash.remove(&self.index.layout().value_key(&before.id));
+        self.work.keep(&self.index.layout().value_key(&before.id));
         self.touch(&before.id);
-        self.dirty.insert(self.index.layout().value_key(&before.id));
+        self.work.read(self.index.layout().value_key(&before.id));
     }
 
     /// Layout C grows before its shards get large.
@@ -545,9 +464,8 @@ impl Replica {
             && self.index.len() > shards as usize * SHARD_IDS_MAX / 2
             && shards < SHARDS_MAX
             && self.ops.is_empty()
-            && self.waiting.is_empty()
         {
-            self.begin(0, Request::Layout(Layout::C(shards * 2)));
+            self.begin(Caller::Replica, Request::Layout(Layout::C(shards * 2)));
         }
     }
 }

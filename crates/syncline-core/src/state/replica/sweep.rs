@@ -12,7 +12,7 @@ use super::super::sorted::{Map, Set};
 use super::super::value::{Stored, is_id};
 use super::Replica;
 use super::absorb::Source;
-use super::flush::Flight;
+use super::requests::Flight;
 use crate::time::Timestamp;
 
 /// What may be removed, and when.
@@ -49,23 +49,22 @@ impl Sweep {
 
 impl Replica {
     pub(super) fn on_listed(&mut self, ask: u64, keys: &[String]) {
-        match self.flight {
-            Flight::List { ask: asked } if asked == ask => self.flight = Flight::None,
-            _ => return,
+        if !self.requests.ends_list(ask) {
+            return;
         }
-        if std::mem::take(&mut self.rebuild) {
+        if std::mem::take(&mut self.seen.rebuild) {
             self.rebuild_index(keys);
         }
         if self.is_bridged() && std::mem::take(&mut self.marks.unread) {
             for key in keys {
                 if let Kind::Mark(stamp, id) = self.index.layout().kind(key) {
-                    self.marks.note((id.to_owned(), stamp), self.now);
+                    self.marks.note((id.to_owned(), stamp), self.time.now);
                 }
             }
         }
         for key in keys {
             if self.is_orphan(key) {
-                self.sweep.suspect(key.clone(), self.now);
+                self.sweep.suspect(key.clone(), self.time.now);
             }
         }
         self.out.extend(self.sweep.callers.drain(..).map(|op| Effect::Resolve { op }));
@@ -74,13 +73,13 @@ impl Replica {
     /// The index could not be read: every entity there is, is listed again.
     fn rebuild_index(&mut self, keys: &[String]) {
         for id in keys.iter().filter_map(|key| key.strip_prefix(ENTITY_PREFIX)).filter(|id| is_id(id)) {
-            let stamp = self.clock.tick(self.wall);
+            let stamp = self.time.tick();
             if self.index.entry(id).is_none() && self.index.join(id, Entry { stamp, live: true }) {
                 self.touch(id);
             }
         }
-        self.index_seen = true;
-        self.dirty.insert(INDEX_KEY.to_owned());
+        self.seen.index = true;
+        self.work.read(INDEX_KEY.to_owned());
     }
 
     fn is_orphan(&self, key: &str) -> bool {
@@ -95,7 +94,7 @@ impl Replica {
 
     /// Looks at suspects whose time has come; whether there are any.
     pub(super) fn ask_probe(&mut self) -> bool {
-        let due = self.sweep.suspects.iter().filter(|(_, due)| **due <= self.now);
+        let due = self.sweep.suspects.iter().filter(|(_, due)| **due <= self.time.now);
         let suspects: Vec<String> = due.map(|(key, _)| key.clone()).take(BATCH_MAX).collect();
         if suspects.is_empty() {
             return false;
@@ -109,9 +108,9 @@ impl Replica {
             self.sweep.suspects.remove(key);
         });
         keys.extend(suspects.iter().cloned());
-        let ask = self.ask();
+        let ask = self.requests.number();
         self.out.push(Effect::Get { ask, keys: keys.into_iter().collect() });
-        self.flight = Flight::Probe { ask, keys: suspects };
+        self.requests.send(Flight::Probe { ask, keys: suspects });
         true
     }
 
@@ -120,21 +119,21 @@ impl Replica {
         let mut keys = Vec::new();
         for (key, text) in found {
             if self.absorb(&key, text.as_deref(), Source::Read) {
-                self.dirty.insert(key.clone());
+                self.work.read(key.clone());
             }
             if !suspects.contains(&key) || text.is_none() || !self.is_orphan(&key) {
                 continue;
             }
             let stamp = text.and_then(|text| Stored::read(&text).ok()).and_then(|stored| stored.stamp);
-            if stamp.is_some_and(|stamp| self.wall.saturating_since(stamp.wall()) < ORPHAN_GRACE) {
-                self.sweep.suspect(key, self.now);
+            if stamp.is_some_and(|stamp| self.time.wall.saturating_since(stamp.wall()) < ORPHAN_GRACE) {
+                self.sweep.suspect(key, self.time.now);
             } else {
                 keys.push(key);
             }
         }
         if !keys.is_empty() {
-            let ask = self.ask();
-            self.flight = Flight::Remove { ask };
+            let ask = self.requests.number();
+            self.requests.send(Flight::Remove { ask });
             self.out.push(Effect::Remove { ask, keys });
         }
     }

@@ -43,7 +43,7 @@ impl Replica {
             self.talk.sent += 1;
             let send = self.talk.sent;
             let text = message::write(send, chunk);
-            self.talk.unacked.push_back((send, text.clone(), self.now + ACK_WAIT, RESENDS_MAX));
+            self.talk.unacked.push_back((send, text.clone(), self.time.now + ACK_WAIT, RESENDS_MAX));
             if self.talk.unacked.len() > UNACKED_MAX {
                 self.talk.unacked.pop_front();
             }
@@ -52,7 +52,7 @@ impl Replica {
     }
 
     pub(super) fn resend(&mut self) {
-        let now = self.now;
+        let now = self.time.now;
         let mut given_up = Vec::new();
         for (send, text, due, left) in &mut self.talk.unacked {
             if *due > now {
@@ -76,7 +76,7 @@ impl Replica {
             let listed = self.index.lists(&id);
             match said {
                 Said::Removed(Some(stamp)) => {
-                    let stamp = self.clock.meet(stamp, self.wall);
+                    let stamp = self.time.meet(stamp);
                     if self.index.join(&id, Entry { stamp, live: false }) {
                         self.recent.note(&id);
                         self.touch(&id);
@@ -85,20 +85,20 @@ impl Replica {
                 // The sender knows nothing of stamps: what it saw is removed, in the index as well.
                 Said::Removed(None) => {
                     if let Some(entry) = self.index.entry(&id).filter(|entry| entry.live) {
-                        self.index.join(&id, Entry { stamp: entry.stamp.after(self.wall), live: false });
+                        self.index.join(&id, Entry { stamp: entry.stamp.after(self.time.wall), live: false });
                         self.mark(&id);
                         self.touch(&id);
-                        self.dirty.insert(self.index.layout().index_key(&id));
+                        self.work.read(self.index.layout().index_key(&id));
                     }
                 }
                 // Perhaps it is listed by now; storage knows.
                 Said::Set(_) if !listed => {
-                    self.dirty.insert(self.index.layout().index_key(&id));
-                    self.dirty.insert(INDEX_KEY.to_owned());
+                    self.work.read(self.index.layout().index_key(&id));
+                    self.work.read(INDEX_KEY.to_owned());
                 }
                 Said::Set(stored) => {
                     if stored.stamp.is_none() || self.absorb_value(&id, Some(Ok(stored)), Source::Event) {
-                        self.dirty.insert(self.index.layout().value_key(&id));
+                        self.work.read(self.index.layout().value_key(&id));
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use syncline_core::kv::LIST_MAX;
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Nodes, REPORT_PREFIX, REPORT_TTL, Report, Summary};
+use syncline_core::viewer::{Peers, REPORT_PREFIX, REPORT_TTL, Report};
 use syncline_store::Error;
 use syncline_store::kv::{Asked, Entry, Kv};
 use utoipa::ToSchema;
@@ -55,37 +55,19 @@ fn report(entry: &Entry, unreadable: &Rationed) -> Option<(String, Report)> {
     }
 }
 
-/// The other nodes as far as they have told.
-pub(super) struct Others {
-    nodes: Nodes,
-}
-
-impl Others {
-    pub(super) fn new(own: &str) -> Others {
-        Others { nodes: Nodes::new(own) }
-    }
-
-    pub(super) fn observe(&mut self, now: Timestamp, reports: &[(String, Report)]) {
-        self.nodes.observe(now, reports.iter().map(|(node, report)| (node.as_str(), *report)));
-    }
-
-    pub(super) fn total(&self, now: Timestamp) -> Summary {
-        self.nodes.total(now)
-    }
-
-    pub(super) fn counts(&self, now: Timestamp) -> impl Iterator<Item = NodeCount> {
-        let heard = self.nodes.heard(now);
-        heard.map(|(node, summary)| NodeCount {
-            node: node.to_owned(),
-            viewers: summary.viewers,
-            visible: summary.visible,
-        })
-    }
+/// How many watch through each of the other nodes.
+pub(super) fn counts(peers: &Peers, now: Timestamp) -> impl Iterator<Item = NodeCount> {
+    peers.live(now).map(|(node, summary)| NodeCount {
+        node: node.to_owned(),
+        viewers: summary.viewers,
+        visible: summary.visible,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use syncline_core::kv::Key;
+    use syncline_core::viewer::Summary;
     use syncline_store::Store;
 
     use super::*;

@@ -10,7 +10,7 @@
 //! there ever was, and that is capped.
 //!
 //! `now` is monotonic; a `now` earlier than one seen before counts as no time passed. Telling other nodes is
-//! [`super::Pledge`]'s business, limits per address are the edge's.
+//! [`super::OwnReport`]'s business, limits per address are the edge's.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 /// Expired sessions each beat removes: more than the one it may add, so that a flood cannot outrun removal.
 const REMOVED_PER_BEAT: usize = 2;
 
-/// Expired sessions each call of [`Roster::expire`] removes at most: about a millisecond's work.
+/// Expired sessions each call of [`SessionTable::expire`] removes at most: about a millisecond's work.
 pub const REMOVED_PER_EXPIRE: usize = 4_096;
 
 /// The end of a list.
@@ -33,7 +33,7 @@ const NIL: u32 = u32::MAX;
 ///
 /// `S` hashes the ids. They come from outside, so it must be keyed with a secret; [`RandomState`] is.
 #[derive(Debug)]
-pub struct Roster<S = RandomState> {
+pub struct SessionTable<S = RandomState> {
     hasher: S,
     max_sessions: usize,
     /// Slots by the hash of the id they hold.
@@ -45,7 +45,7 @@ pub struct Roster<S = RandomState> {
     lists: [List; 2],
     /// The latest `now` any call has brought.
     now: Timestamp,
-    /// What the last [`Change`] said.
+    /// What the last [`OccupancyChange`] said.
     occupied: bool,
 }
 
@@ -67,16 +67,16 @@ struct List {
 
 /// What came of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beat {
+pub enum BeatOutcome {
     /// The session lives for another [`TTL`].
     Accepted {
         /// It was not there before.
         new: bool,
         /// What this means for the room as a whole, in order. Usually nothing; both changes when the last
         /// viewer had expired before anybody noticed.
-        changes: &'static [Change],
+        changes: &'static [OccupancyChange],
     },
-    /// The roster is full. The sessions in it renew and still count, so somebody is seen to be watching.
+    /// The table is full. The sessions in it renew and still count, so somebody is seen to be watching.
     Refused {
         /// How many sessions it holds at most.
         cap: usize,
@@ -85,15 +85,15 @@ pub enum Beat {
 
 /// A turn of the room as a whole. The two alternate, beginning with `Occupied`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum OccupancyChange {
     /// The first viewer came in.
     Occupied,
     /// The last viewer went, by `bye` or by expiry.
     Vacated,
 }
 
-impl<S: BuildHasher> Roster<S> {
-    /// An empty roster that holds up to `max_sessions` (at least one).
+impl<S: BuildHasher> SessionTable<S> {
+    /// An empty table that holds up to `max_sessions` (at least one).
     #[must_use]
     pub fn new(max_sessions: usize, hasher: S) -> Self {
         const EMPTY: List = List { oldest: NIL, newest: NIL, len: 0 };
@@ -110,7 +110,7 @@ impl<S: BuildHasher> Roster<S> {
     }
 
     /// A heartbeat: `id` lives for another [`TTL`], in sight or not.
-    pub fn beat(&mut self, now: Timestamp, id: &SessionId, visible: bool) -> Beat {
+    pub fn beat(&mut self, now: Timestamp, id: &SessionId, visible: bool) -> BeatOutcome {
         let now = self.advance(now);
         self.remove_expired(now, REMOVED_PER_BEAT);
         let was_active = self.has_active(now);
@@ -120,22 +120,22 @@ impl<S: BuildHasher> Roster<S> {
                 (slot, self.slots[slot as usize].expires_at <= now)
             }
             None if self.index.len() >= self.max_sessions => {
-                return Beat::Refused { cap: self.max_sessions };
+                return BeatOutcome::Refused { cap: self.max_sessions };
             }
             None => (self.occupy(id), true),
         };
         self.link_newest(slot, now + TTL, visible);
-        let changes: &[Change] = match (self.occupied, was_active) {
+        let changes: &[OccupancyChange] = match (self.occupied, was_active) {
             (true, true) => &[],
-            (true, false) => &[Change::Vacated, Change::Occupied],
-            (false, _) => &[Change::Occupied],
+            (true, false) => &[OccupancyChange::Vacated, OccupancyChange::Occupied],
+            (false, _) => &[OccupancyChange::Occupied],
         };
         self.occupied = true;
-        Beat::Accepted { new, changes }
+        BeatOutcome::Accepted { new, changes }
     }
 
     /// The page said goodbye. An unknown id is no error: a goodbye may come twice or late.
-    pub fn bye(&mut self, now: Timestamp, id: &SessionId) -> Option<Change> {
+    pub fn bye(&mut self, now: Timestamp, id: &SessionId) -> Option<OccupancyChange> {
         let now = self.advance(now);
         if let Some(slot) = self.find(id) {
             self.remove(slot);
@@ -144,14 +144,14 @@ impl<S: BuildHasher> Roster<S> {
     }
 
     /// Removes up to [`REMOVED_PER_EXPIRE`] expired sessions and says when the last viewer is gone. To be called
-    /// about every second, so that `Vacated` comes on time, and again while [`Roster::has_expired`].
-    pub fn expire(&mut self, now: Timestamp) -> Option<Change> {
+    /// about every second, so that `Vacated` comes on time, and again while [`SessionTable::has_expired`].
+    pub fn expire(&mut self, now: Timestamp) -> Option<OccupancyChange> {
         let now = self.advance(now);
         self.remove_expired(now, REMOVED_PER_EXPIRE);
         self.vacate(now)
     }
 
-    /// Whether expired sessions are still to be removed. Until then [`Roster::counts`] has to walk over them.
+    /// Whether expired sessions are still to be removed. Until then [`SessionTable::counts`] has to walk over them.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.oldest_expired(self.now.max(now)).is_some()
@@ -228,10 +228,10 @@ impl<S: BuildHasher> Roster<S> {
         self.now
     }
 
-    fn vacate(&mut self, now: Timestamp) -> Option<Change> {
+    fn vacate(&mut self, now: Timestamp) -> Option<OccupancyChange> {
         let vacated = self.occupied && !self.has_active(now);
         self.occupied &= !vacated;
-        vacated.then_some(Change::Vacated)
+        vacated.then_some(OccupancyChange::Vacated)
     }
 
     fn newest_expiry(&self, visible: bool, now: Timestamp) -> Option<Timestamp> {
@@ -332,10 +332,10 @@ mod tests {
 
     use super::*;
 
-    type TestRoster = Roster<BuildHasherDefault<DefaultHasher>>;
+    type TestTable = SessionTable<BuildHasherDefault<DefaultHasher>>;
 
-    fn roster(max_sessions: usize) -> TestRoster {
-        Roster::new(max_sessions, BuildHasherDefault::default())
+    fn table(max_sessions: usize) -> TestTable {
+        SessionTable::new(max_sessions, BuildHasherDefault::default())
     }
 
     fn at(ms: u64) -> Timestamp {
@@ -346,133 +346,133 @@ mod tests {
         SessionId::new(&format!("session-{number:028}")).unwrap()
     }
 
-    fn accepted(new: bool, changes: &'static [Change]) -> Beat {
-        Beat::Accepted { new, changes }
+    fn accepted(new: bool, changes: &'static [OccupancyChange]) -> BeatOutcome {
+        BeatOutcome::Accepted { new, changes }
     }
 
     #[test]
     fn vw_02_a_session_lives_60_s_after_its_last_beat_and_not_a_millisecond_more() {
-        let mut roster = roster(10);
-        roster.beat(at(0), &id(1), true);
-        roster.beat(at(30_000), &id(1), true);
-        assert_eq!(roster.contains(at(89_999), &id(1)), Some(Duration::from_millis(1)));
-        assert!(roster.has_active(at(89_999)));
-        assert_eq!(roster.contains(at(90_000), &id(1)), None);
-        assert!(!roster.has_active(at(90_000)));
+        let mut table = table(10);
+        table.beat(at(0), &id(1), true);
+        table.beat(at(30_000), &id(1), true);
+        assert_eq!(table.contains(at(89_999), &id(1)), Some(Duration::from_millis(1)));
+        assert!(table.has_active(at(89_999)));
+        assert_eq!(table.contains(at(90_000), &id(1)), None);
+        assert!(!table.has_active(at(90_000)));
     }
 
     #[test]
     fn vw_02_beat_and_bye_are_idempotent() {
-        let mut roster = roster(10);
-        assert_eq!(roster.beat(at(0), &id(1), true), accepted(true, &[Change::Occupied]));
-        assert_eq!(roster.beat(at(0), &id(1), true), accepted(false, &[]));
-        assert_eq!(roster.counts(at(0)), Summary { viewers: 1, visible: 1 });
-        assert_eq!(roster.bye(at(1), &id(1)), Some(Change::Vacated));
-        assert_eq!(roster.bye(at(1), &id(1)), None);
-        assert_eq!(roster.counts(at(1)), Summary::default());
+        let mut table = table(10);
+        assert_eq!(table.beat(at(0), &id(1), true), accepted(true, &[OccupancyChange::Occupied]));
+        assert_eq!(table.beat(at(0), &id(1), true), accepted(false, &[]));
+        assert_eq!(table.counts(at(0)), Summary { viewers: 1, visible: 1 });
+        assert_eq!(table.bye(at(1), &id(1)), Some(OccupancyChange::Vacated));
+        assert_eq!(table.bye(at(1), &id(1)), None);
+        assert_eq!(table.counts(at(1)), Summary::default());
     }
 
     #[test]
     fn vw_03_an_expired_session_is_never_returned_even_before_it_is_removed() {
-        let mut roster = roster(10);
-        roster.beat(at(0), &id(1), true);
-        roster.beat(at(50_000), &id(2), false);
+        let mut table = table(10);
+        table.beat(at(0), &id(1), true);
+        table.beat(at(50_000), &id(2), false);
         let now = at(60_000);
-        assert_eq!(roster.slots.len(), 2);
-        assert_eq!(roster.counts(now), Summary { viewers: 1, visible: 0 });
-        assert!(!roster.has_visible(now));
-        assert_eq!(roster.list(now, "", 10), [(id(2), Duration::from_secs(50))]);
+        assert_eq!(table.slots.len(), 2);
+        assert_eq!(table.counts(now), Summary { viewers: 1, visible: 0 });
+        assert!(!table.has_visible(now));
+        assert_eq!(table.list(now, "", 10), [(id(2), Duration::from_secs(50))]);
     }
 
     #[test]
     fn vw_04_a_listing_takes_a_prefix_and_a_limit() {
-        let mut roster = roster(10);
+        let mut table = table(10);
         for (name, visible) in [("aa", true), ("ab", false), ("b", true)] {
-            roster.beat(at(0), &SessionId::new(name).unwrap(), visible);
+            table.beat(at(0), &SessionId::new(name).unwrap(), visible);
         }
-        assert_eq!(roster.list(at(1), "a", 10).len(), 2);
-        assert_eq!(roster.list(at(1), "", 2).len(), 2);
-        assert!(roster.list(at(1), "aaa", 10).is_empty());
+        assert_eq!(table.list(at(1), "a", 10).len(), 2);
+        assert_eq!(table.list(at(1), "", 2).len(), 2);
+        assert!(table.list(at(1), "aaa", 10).is_empty());
     }
 
     #[test]
     fn vw_21_at_the_cap_strangers_are_refused_and_the_room_stays_occupied() {
-        let mut roster = roster(2);
-        roster.beat(at(0), &id(1), true);
-        roster.beat(at(1_000), &id(2), true);
-        assert_eq!(roster.beat(at(2_000), &id(3), true), Beat::Refused { cap: 2 });
-        assert_eq!(roster.beat(at(3_000), &id(1), true), accepted(false, &[]));
-        assert!(roster.has_active(at(3_000)));
+        let mut table = table(2);
+        table.beat(at(0), &id(1), true);
+        table.beat(at(1_000), &id(2), true);
+        assert_eq!(table.beat(at(2_000), &id(3), true), BeatOutcome::Refused { cap: 2 });
+        assert_eq!(table.beat(at(3_000), &id(1), true), accepted(false, &[]));
+        assert!(table.has_active(at(3_000)));
         // What has expired makes room at once, swept or not.
-        assert_eq!(roster.beat(at(61_000), &id(3), true), accepted(true, &[]));
-        assert_eq!(roster.counts(at(61_000)).viewers, 2);
+        assert_eq!(table.beat(at(61_000), &id(3), true), accepted(true, &[]));
+        assert_eq!(table.counts(at(61_000)).viewers, 2);
     }
 
     #[test]
     fn vw_21_memory_is_reused_and_removal_goes_in_bounded_steps() {
-        let (sessions, mut roster) = (3 * REMOVED_PER_EXPIRE, roster(1_000_000));
+        let (sessions, mut table) = (3 * REMOVED_PER_EXPIRE, table(1_000_000));
         for round in 0..4 {
             let start = round * 100_000;
             for number in 0..sessions {
-                roster.beat(at(start), &id(round as usize * sessions + number), number % 2 == 0);
+                table.beat(at(start), &id(round as usize * sessions + number), number % 2 == 0);
             }
-            assert_eq!(roster.counts(at(start)).viewers, sessions as u64);
+            assert_eq!(table.counts(at(start)).viewers, sessions as u64);
             let later = at(start + 60_000);
-            assert_eq!(roster.expire(later), Some(Change::Vacated));
-            assert_eq!(roster.index.len(), sessions - REMOVED_PER_EXPIRE);
-            assert_eq!(roster.counts(later), Summary::default());
-            assert!(roster.has_expired(later));
-            roster.expire(later);
-            roster.expire(later);
-            assert!(!roster.has_expired(later));
-            assert_eq!(roster.index.len(), 0);
+            assert_eq!(table.expire(later), Some(OccupancyChange::Vacated));
+            assert_eq!(table.index.len(), sessions - REMOVED_PER_EXPIRE);
+            assert_eq!(table.counts(later), Summary::default());
+            assert!(table.has_expired(later));
+            table.expire(later);
+            table.expire(later);
+            assert!(!table.has_expired(later));
+            assert_eq!(table.index.len(), 0);
         }
-        assert!(roster.slots.len() <= sessions, "{} slots", roster.slots.len());
+        assert!(table.slots.len() <= sessions, "{} slots", table.slots.len());
     }
 
     #[test]
     fn vw_21_a_million_sessions_fit_in_110_mb() {
-        let mut roster = roster(1_000_000);
+        let mut table = table(1_000_000);
         for number in 0..1_000_000_u128 {
-            roster.beat(at(0), &SessionId::from_random(number.to_ne_bytes()), true);
+            table.beat(at(0), &SessionId::from_random(number.to_ne_bytes()), true);
         }
-        assert_eq!(roster.counts(at(0)).viewers, 1_000_000);
-        assert!(roster.memory_bytes() < 110_000_000, "{} bytes", roster.memory_bytes());
+        assert_eq!(table.counts(at(0)).viewers, 1_000_000);
+        assert!(table.memory_bytes() < 110_000_000, "{} bytes", table.memory_bytes());
         assert_eq!(size_of::<Slot>(), 88);
     }
 
     #[test]
     fn vw_24_a_clock_set_back_changes_no_time_to_live() {
-        let mut roster = roster(10);
-        roster.beat(at(100_000), &id(1), true);
+        let mut table = table(10);
+        table.beat(at(100_000), &id(1), true);
         // Read as "no time passed": neither expired now nor alive longer later.
-        assert_eq!(roster.contains(at(5), &id(1)), Some(TTL));
-        roster.beat(at(5), &id(2), true);
-        assert_eq!(roster.counts(at(159_999)).viewers, 2);
-        assert_eq!(roster.counts(at(160_000)).viewers, 0);
+        assert_eq!(table.contains(at(5), &id(1)), Some(TTL));
+        table.beat(at(5), &id(2), true);
+        assert_eq!(table.counts(at(159_999)).viewers, 2);
+        assert_eq!(table.counts(at(160_000)).viewers, 0);
     }
 
     #[test]
     fn vw_25_a_vacancy_noticed_late_is_announced_before_the_next_arrival() {
-        let mut roster = roster(10);
-        roster.beat(at(0), &id(1), true);
-        let late = accepted(true, &[Change::Vacated, Change::Occupied]);
-        assert_eq!(roster.beat(at(60_000), &id(1), true), late);
-        assert_eq!(roster.expire(at(119_999)), None);
-        assert_eq!(roster.expire(at(500_000)), Some(Change::Vacated));
-        assert_eq!(roster.expire(at(500_001)), None);
+        let mut table = table(10);
+        table.beat(at(0), &id(1), true);
+        let late = accepted(true, &[OccupancyChange::Vacated, OccupancyChange::Occupied]);
+        assert_eq!(table.beat(at(60_000), &id(1), true), late);
+        assert_eq!(table.expire(at(119_999)), None);
+        assert_eq!(table.expire(at(500_000)), Some(OccupancyChange::Vacated));
+        assert_eq!(table.expire(at(500_001)), None);
     }
 
     #[test]
     fn vw_24_visible_and_hidden_pages_are_counted_apart() {
-        let mut roster = roster(10);
-        roster.beat(at(0), &id(1), false);
-        assert!(!roster.has_visible(at(0)));
-        roster.beat(at(10_000), &id(1), true);
-        assert_eq!(roster.counts(at(10_000)), Summary { viewers: 1, visible: 1 });
-        roster.beat(at(20_000), &id(1), false);
-        assert_eq!(roster.counts(at(20_000)), Summary { viewers: 1, visible: 0 });
-        assert_eq!(roster.visible_until(at(20_000)), None);
-        assert_eq!(roster.watched_until(at(20_000)), Some(at(80_000)));
+        let mut table = table(10);
+        table.beat(at(0), &id(1), false);
+        assert!(!table.has_visible(at(0)));
+        table.beat(at(10_000), &id(1), true);
+        assert_eq!(table.counts(at(10_000)), Summary { viewers: 1, visible: 1 });
+        table.beat(at(20_000), &id(1), false);
+        assert_eq!(table.counts(at(20_000)), Summary { viewers: 1, visible: 0 });
+        assert_eq!(table.visible_until(at(20_000)), None);
+        assert_eq!(table.watched_until(at(20_000)), Some(at(80_000)));
     }
 }

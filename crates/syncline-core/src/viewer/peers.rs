@@ -1,11 +1,10 @@
 //! What this node knows of the others.
 //!
-//! Each [`Report`] read from the shared store is held against this node's own monotonic clock from the moment it
-//! was first seen: no wall clock, neither the writer's nor the store's, decides how long a promise stands. Seen
-//! later than written, a promise stands a little too long, never too short: in doubt somebody is watching. Only a report
-//! of a node that was never heard of before may have been there for long, as a reader that has just started finds them,
-//! its own former life's included: it is as old as the store says, or else the viewers of a dead node would come back
-//! with every restart.
+//! Promises expire on this node's monotonic clock, counted from the first time it read them. No wall clock, neither the
+//! writer's nor the store's, decides how long a promise stands; reading late can only extend one, and in doubt somebody is
+//! watching. There is one exception: the first [`Report`] of a node that was never heard of before may have been there for
+//! long. A reader that has just started finds such reports, those of its own former life included. Such a report is as
+//! old as the store says; else the viewers of a dead node would come back with every restart.
 //!
 //! Read the store right before a decision and every few seconds besides: the time between a report's writing and
 //! its first reading is the time by which its promise is stretched. Then ask for the moment the job fell due, not for
@@ -20,10 +19,10 @@ use crate::time::Timestamp;
 
 /// The other nodes as far as their reports tell.
 #[derive(Debug)]
-pub struct Nodes {
+pub struct Peers {
     own: String,
-    /// By node id. At most [`kv::LIST_MAX`], as one reading brings no more.
-    peers: BTreeMap<String, Peer>,
+    /// At most [`kv::LIST_MAX`], as one reading brings no more.
+    by_node: BTreeMap<String, Peer>,
     /// When the store was read last.
     read_at: Timestamp,
 }
@@ -51,18 +50,18 @@ struct Promise {
 /// Promises kept of one node: more than it makes between the moment a job falls due and the reading for it.
 const PROMISES_MAX: usize = 8;
 
-impl Nodes {
-    /// Knows nobody yet; reports of `own` will be left out, for the roster knows better.
+impl Peers {
+    /// Knows nobody yet; reports of `own` will be left out, for the session table knows better.
     #[must_use]
     pub fn new(own: impl Into<String>) -> Self {
-        Self { own: own.into(), peers: BTreeMap::new(), read_at: Timestamp::ZERO }
+        Self { own: own.into(), by_node: BTreeMap::new(), read_at: Timestamp::ZERO }
     }
 
     /// Takes in one complete reading of the store: node ids and their reports.
     ///
     /// A report that has vanished keeps its promise: the store's idea of time may have jumped.
     pub fn observe<'a>(&mut self, now: Timestamp, reports: impl IntoIterator<Item = (&'a str, Report)>) {
-        let mut former = std::mem::take(&mut self.peers);
+        let mut former = std::mem::take(&mut self.by_node);
         // What stood at the last reading may still be asked for: a job may have fallen due since.
         let read_before = std::mem::replace(&mut self.read_at, now);
         for (node, report) in reports.into_iter().take(kv::LIST_MAX).filter(|(node, _)| *node != self.own) {
@@ -78,22 +77,22 @@ impl Nodes {
                 peer.promises.push(Promise::new(now, age, report));
                 peer.seq = report.seq;
             }
-            self.peers.insert(node.to_owned(), peer);
+            self.by_node.insert(node.to_owned(), peer);
         }
         // An older reading may come after this one: a report that is gone here must not pass for news in it.
         let kept = former.into_iter().filter(|(_, peer)| {
             let stands = peer.promises.iter().any(|promise| promise.watched_until > read_before);
             stands || now.saturating_since(peer.listed_at) < TTL
         });
-        let room = kv::LIST_MAX.saturating_sub(self.peers.len());
-        self.peers.extend(kept.take(room));
+        let room = kv::LIST_MAX.saturating_sub(self.by_node.len());
+        self.by_node.extend(kept.take(room));
     }
 
     /// How many watch through the other nodes, at `now` or at a moment not long past.
     #[must_use]
     pub fn total(&self, now: Timestamp) -> Summary {
         let mut total = Summary::default();
-        for peer in self.peers.values() {
+        for peer in self.by_node.values() {
             let Summary { viewers, visible } = peer.promised(now);
             total.viewers = total.viewers.saturating_add(viewers);
             total.visible = total.visible.saturating_add(visible);
@@ -102,8 +101,8 @@ impl Nodes {
     }
 
     /// The other nodes that have reported within the [`TTL`], and how many watch through each.
-    pub fn heard(&self, now: Timestamp) -> impl Iterator<Item = (&str, Summary)> {
-        let recent = self.peers.iter().filter(move |(_, peer)| {
+    pub fn live(&self, now: Timestamp) -> impl Iterator<Item = (&str, Summary)> {
+        let recent = self.by_node.iter().filter(move |(_, peer)| {
             peer.promises.last().is_some_and(|last| now.saturating_since(last.heard_at) < TTL)
         });
         recent.map(move |(node, peer)| (node.as_str(), peer.promised(now)))
@@ -168,15 +167,15 @@ mod tests {
 
     #[test]
     fn vw_24_a_promise_runs_on_the_readers_clock_from_its_first_reading() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(1_000), [("a", report(1, 3, 50))]);
+        let mut peers = Peers::new("me");
+        peers.observe(at(1_000), [("a", report(1, 3, 50))]);
         // Reading the same report again does not renew it.
-        nodes.observe(at(1_040), [("a", report(1, 3, 50))]);
-        assert_eq!(nodes.total(at(1_049)).viewers, 3);
-        assert_eq!(nodes.total(at(1_050)).viewers, 0);
-        nodes.observe(at(1_060), [("a", report(2, 1, 70))]);
-        assert_eq!(nodes.total(at(1_129)).viewers, 1);
-        assert_eq!(nodes.total(at(1_130)).viewers, 0);
+        peers.observe(at(1_040), [("a", report(1, 3, 50))]);
+        assert_eq!(peers.total(at(1_049)).viewers, 3);
+        assert_eq!(peers.total(at(1_050)).viewers, 0);
+        peers.observe(at(1_060), [("a", report(2, 1, 70))]);
+        assert_eq!(peers.total(at(1_129)).viewers, 1);
+        assert_eq!(peers.total(at(1_130)).viewers, 0);
     }
 
     /// A node that was restarted a hundred seconds after its former life had died counted that life's viewer again, for a
@@ -187,14 +186,14 @@ mod tests {
         for (age_s, wall_s, counted) in
             [(0, 0, 1), (40, 40, 1), (69, 69, 1), (71, 71, 0), (100, 100, 0), (590, 590, 0)]
         {
-            let mut restarted = Nodes::new("me-2");
+            let mut restarted = Peers::new("me-2");
             let found = Report { written_at_ms: 1, ..report(812, 1, 70) }.read(left(age_s), at(wall_s));
             restarted.observe(at(5), [("me-1", found)]);
             assert_eq!(restarted.total(at(5)).viewers, counted, "{age_s} s old");
         }
         // A clock that was set ahead, the store's or ours, takes nothing back.
         for (stored_s, wall_s) in [(300, 10), (10, 300)] {
-            let mut restarted = Nodes::new("me-2");
+            let mut restarted = Peers::new("me-2");
             let found = Report { written_at_ms: 1, ..report(812, 1, 70) }.read(left(stored_s), at(wall_s));
             restarted.observe(at(5), [("me-1", found)]);
             assert_eq!(restarted.total(at(60)).viewers, 1);
@@ -204,7 +203,7 @@ mod tests {
 
     #[test]
     fn vw_23_a_fresh_reader_counts_what_it_finds_until_its_promise_is_over() {
-        let mut restarted = Nodes::new("me-2");
+        let mut restarted = Peers::new("me-2");
         restarted.observe(at(5), [("me-1", report(812, 2, 41))]);
         assert_eq!(restarted.total(at(45)).viewers, 2);
         assert_eq!(restarted.total(at(46)).viewers, 0);
@@ -215,74 +214,74 @@ mod tests {
 
     #[test]
     fn vw_24_a_moment_of_the_past_is_judged_by_what_was_known_then() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(0), [("a", report(1, 2, 50))]);
+        let mut peers = Peers::new("me");
+        peers.observe(at(0), [("a", report(1, 2, 50))]);
         // The last viewer went just after the job fell due, and that is what the reading for it brings.
-        nodes.observe(at(31), [("a", report(2, 0, 0))]);
-        assert_eq!((nodes.total(at(30)).viewers, nodes.total(at(31)).viewers), (2, 0));
+        peers.observe(at(31), [("a", report(2, 0, 0))]);
+        assert_eq!((peers.total(at(30)).viewers, peers.total(at(31)).viewers), (2, 0));
         // A goodbye that was known then counts, whatever was promised before.
-        nodes.observe(at(41), [("a", report(3, 0, 0))]);
-        assert_eq!(nodes.total(at(40)).viewers, 0);
-        nodes.observe(at(51), [("a", report(4, 1, 60))]);
+        peers.observe(at(41), [("a", report(3, 0, 0))]);
+        assert_eq!(peers.total(at(40)).viewers, 0);
+        peers.observe(at(51), [("a", report(4, 1, 60))]);
         assert_eq!(
-            (nodes.total(at(40)).viewers, nodes.total(at(51)).viewers),
+            (peers.total(at(40)).viewers, peers.total(at(51)).viewers),
             (1, 1),
             "heard late, written before"
         );
         for second in 52..100 {
-            nodes.observe(at(second), [("a", report(second, 1, 60))]);
+            peers.observe(at(second), [("a", report(second, 1, 60))]);
         }
-        assert_eq!(nodes.peers["a"].promises.len(), PROMISES_MAX);
+        assert_eq!(peers.by_node["a"].promises.len(), PROMISES_MAX);
     }
 
     #[test]
     fn vw_24_a_reading_that_was_overtaken_brings_nobody_back() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(0), [("a", report(1, 1, 48))]);
-        nodes.observe(at(599), [("a", report(1, 1, 48))]);
-        nodes.observe(at(600), []);
-        nodes.observe(at(601), [("a", report(1, 1, 48))]);
-        assert_eq!(nodes.total(at(601)).viewers, 0);
+        let mut peers = Peers::new("me");
+        peers.observe(at(0), [("a", report(1, 1, 48))]);
+        peers.observe(at(599), [("a", report(1, 1, 48))]);
+        peers.observe(at(600), []);
+        peers.observe(at(601), [("a", report(1, 1, 48))]);
+        assert_eq!(peers.total(at(601)).viewers, 0);
         // It is forgotten in the end, so that memory is bounded.
-        nodes.observe(at(700), []);
-        assert!(nodes.peers.is_empty());
+        peers.observe(at(700), []);
+        assert!(peers.by_node.is_empty());
     }
 
     #[test]
     fn vw_24_a_report_that_vanishes_keeps_its_promise() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(0), [("a", report(1, 4, 60))]);
-        nodes.observe(at(10), []);
-        assert_eq!(nodes.total(at(59)).viewers, 4);
-        nodes.observe(at(60), []);
-        assert_eq!((nodes.total(at(59)).viewers, nodes.total(at(60)).viewers), (4, 0));
-        nodes.observe(at(70), []);
-        assert!(nodes.peers.is_empty());
+        let mut peers = Peers::new("me");
+        peers.observe(at(0), [("a", report(1, 4, 60))]);
+        peers.observe(at(10), []);
+        assert_eq!(peers.total(at(59)).viewers, 4);
+        peers.observe(at(60), []);
+        assert_eq!((peers.total(at(59)).viewers, peers.total(at(60)).viewers), (4, 0));
+        peers.observe(at(70), []);
+        assert!(peers.by_node.is_empty());
     }
 
     #[test]
     fn vw_21_a_withdrawn_promise_is_over_at_once_and_an_overtaken_one_is_ignored() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(0), [("a", report(7, 1, 60))]);
-        nodes.observe(at(1), [("a", report(6, 0, 0))]);
-        assert_eq!(nodes.total(at(1)).viewers, 1);
-        nodes.observe(at(2), [("a", report(8, 0, 0))]);
-        assert_eq!(nodes.total(at(2)).viewers, 0);
+        let mut peers = Peers::new("me");
+        peers.observe(at(0), [("a", report(7, 1, 60))]);
+        peers.observe(at(1), [("a", report(6, 0, 0))]);
+        assert_eq!(peers.total(at(1)).viewers, 1);
+        peers.observe(at(2), [("a", report(8, 0, 0))]);
+        assert_eq!(peers.total(at(2)).viewers, 0);
     }
 
     #[test]
     fn vw_06_the_answer_for_the_moment_a_job_fell_due_outlives_the_reading() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(0), [("a", report(1, 1, 50))]);
+        let mut peers = Peers::new("me");
+        peers.observe(at(0), [("a", report(1, 1, 50))]);
         // Due at 40 s; the reading's answer is handled at 90 s, for the process was stopped.
-        nodes.observe(at(90), [("a", report(1, 1, 50)), ("b", report(1, 0, 0))]);
-        assert_eq!(nodes.total(at(40)).viewers, 1);
-        assert_eq!(nodes.total(at(90)).viewers, 0);
+        peers.observe(at(90), [("a", report(1, 1, 50)), ("b", report(1, 0, 0))]);
+        assert_eq!(peers.total(at(40)).viewers, 1);
+        assert_eq!(peers.total(at(90)).viewers, 0);
     }
 
     #[test]
     fn vw_21_own_reports_are_left_out_and_others_added_up() {
-        let mut nodes = Nodes::new("me");
+        let mut peers = Peers::new("me");
         let seen = Report {
             summary: Summary { viewers: 5, visible: 2 },
             visible_for_ms: 30_000,
@@ -290,23 +289,23 @@ mod tests {
             age_ms: 0,
             ..report(1, 5, 60)
         };
-        nodes.observe(at(0), [("me", report(9, 100, 60)), ("a", report(1, 2, 60)), ("b", seen)]);
-        assert_eq!(nodes.total(at(29)), Summary { viewers: 7, visible: 2 });
-        assert_eq!(nodes.total(at(30)), Summary { viewers: 7, visible: 0 });
-        let heard: Vec<_> = nodes.heard(at(30)).map(|(node, summary)| (node, summary.viewers)).collect();
+        peers.observe(at(0), [("me", report(9, 100, 60)), ("a", report(1, 2, 60)), ("b", seen)]);
+        assert_eq!(peers.total(at(29)), Summary { viewers: 7, visible: 2 });
+        assert_eq!(peers.total(at(30)), Summary { viewers: 7, visible: 0 });
+        let heard: Vec<_> = peers.live(at(30)).map(|(node, summary)| (node, summary.viewers)).collect();
         assert_eq!(heard, [("a", 2), ("b", 5)]);
-        assert_eq!(nodes.heard(at(60)).count(), 0);
+        assert_eq!(peers.live(at(60)).count(), 0);
     }
 
     #[test]
     fn vw_21_a_garbled_promise_ends_and_memory_is_bounded() {
-        let mut nodes = Nodes::new("me");
-        nodes.observe(at(0), [("a", report(1, 1, u64::MAX / 1_000))]);
-        assert_eq!(nodes.total(at(70)).viewers, 0);
+        let mut peers = Peers::new("me");
+        peers.observe(at(0), [("a", report(1, 1, u64::MAX / 1_000))]);
+        assert_eq!(peers.total(at(70)).viewers, 0);
         for round in 0..3 {
             let names: Vec<_> = (0..kv::LIST_MAX + 5).map(|node| format!("{round}-{node}")).collect();
-            nodes.observe(at(100), names.iter().map(|name| (name.as_str(), report(1, 1, 60))));
-            assert_eq!(nodes.peers.len(), kv::LIST_MAX);
+            peers.observe(at(100), names.iter().map(|name| (name.as_str(), report(1, 1, 60))));
+            assert_eq!(peers.by_node.len(), kv::LIST_MAX);
         }
     }
 }

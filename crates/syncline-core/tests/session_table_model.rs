@@ -1,4 +1,4 @@
-//! The roster against a model that nobody could get wrong: a map from id to its last beat.
+//! The session table against a model that nobody could get wrong: a map from id to its last beat.
 //!
 //! Random sequences of beats, goodbyes, sweeps and time (forwards, at rest, backwards) go to both; after every step
 //! all answers must agree, and the announced changes must alternate.
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use syncline_core::time::Timestamp;
-use syncline_core::viewer::{Beat, Change, Roster, SessionId, Summary, TTL};
+use syncline_core::viewer::{BeatOutcome, OccupancyChange, SessionId, SessionTable, Summary, TTL};
 
-type TestRoster = Roster<BuildHasherDefault<DefaultHasher>>;
+type TestTable = SessionTable<BuildHasherDefault<DefaultHasher>>;
 
 const CAP: usize = 6;
 
@@ -66,26 +66,26 @@ impl Model {
         self.live(now).any(|(live, ..)| live == id)
     }
 
-    fn vacate(&mut self, now: u64) -> Option<Change> {
+    fn vacate(&mut self, now: u64) -> Option<OccupancyChange> {
         let vacated = self.occupied && self.live(now).next().is_none();
         self.occupied &= !vacated;
-        vacated.then_some(Change::Vacated)
+        vacated.then_some(OccupancyChange::Vacated)
     }
 
-    fn beat(&mut self, now: u64, id: u8, visible: bool) -> Beat {
+    fn beat(&mut self, now: u64, id: u8, visible: bool) -> BeatOutcome {
         let new = !self.is_live(now, id);
         if new && self.live(now).count() == CAP {
-            return Beat::Refused { cap: CAP };
+            return BeatOutcome::Refused { cap: CAP };
         }
         let vacated = self.vacate(now);
         self.beats.insert(id, (now, visible));
-        let changes: &[Change] = match (vacated, self.occupied) {
-            (Some(_), _) => &[Change::Vacated, Change::Occupied],
-            (None, false) => &[Change::Occupied],
+        let changes: &[OccupancyChange] = match (vacated, self.occupied) {
+            (Some(_), _) => &[OccupancyChange::Vacated, OccupancyChange::Occupied],
+            (None, false) => &[OccupancyChange::Occupied],
             (None, true) => &[],
         };
         self.occupied = true;
-        Beat::Accepted { new, changes }
+        BeatOutcome::Accepted { new, changes }
     }
 }
 
@@ -98,12 +98,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn vw_02_the_roster_agrees_with_a_plain_map(steps in prop::collection::vec(step(), 1..60)) {
-        let mut roster = TestRoster::new(CAP, BuildHasherDefault::default());
+    fn vw_02_the_session_table_agrees_with_a_plain_map(steps in prop::collection::vec(step(), 1..60)) {
+        let mut table = TestTable::new(CAP, BuildHasherDefault::default());
         let mut model = Model::default();
-        // `clock` is what the caller says, `now` the latest it said with anything that changed the roster.
+        // `clock` is what the caller says, `now` the latest it said with anything that changed the table.
         let (mut clock, mut now) = (1_000_000_i64, 0_u64);
-        let mut last_change = Change::Vacated;
+        let mut last_change = OccupancyChange::Vacated;
         for step in steps {
             if let Step::Wait { ms } = step {
                 clock += ms;
@@ -114,20 +114,20 @@ proptest! {
             let mut announced = Vec::new();
             match step {
                 Step::Beat { id, visible } => {
-                    let beat = roster.beat(at, &session(id), visible);
+                    let beat = table.beat(at, &session(id), visible);
                     prop_assert_eq!(beat, model.beat(now, id, visible));
-                    if let Beat::Accepted { changes, .. } = beat {
+                    if let BeatOutcome::Accepted { changes, .. } = beat {
                         announced.extend(changes);
                     }
                 }
                 Step::Bye { id } => {
                     model.beats.remove(&id);
-                    let change = roster.bye(at, &session(id));
+                    let change = table.bye(at, &session(id));
                     prop_assert_eq!(change, model.vacate(now));
                     announced.extend(change);
                 }
                 Step::Expire => {
-                    let change = roster.expire(at);
+                    let change = table.expire(at);
                     prop_assert_eq!(change, model.vacate(now));
                     announced.extend(change);
                 }
@@ -137,23 +137,23 @@ proptest! {
                 prop_assert_ne!(change, last_change, "two of a kind in a row");
                 last_change = change;
             }
-            agree(&roster, &model, at, now.max(at.as_ms()))?;
+            agree(&table, &model, at, now.max(at.as_ms()))?;
         }
     }
 }
 
 /// Asks both at `at`, which counts as `now` where that is later.
-fn agree(roster: &TestRoster, model: &Model, at: Timestamp, now: u64) -> Result<(), TestCaseError> {
+fn agree(table: &TestTable, model: &Model, at: Timestamp, now: u64) -> Result<(), TestCaseError> {
     let counts = model.counts(now);
-    prop_assert_eq!(roster.counts(at), counts);
-    prop_assert_eq!(roster.has_active(at), counts.viewers > 0);
-    prop_assert_eq!(roster.has_visible(at), counts.visible > 0);
+    prop_assert_eq!(table.counts(at), counts);
+    prop_assert_eq!(table.has_active(at), counts.viewers > 0);
+    prop_assert_eq!(table.has_visible(at), counts.visible > 0);
     for id in 0..10 {
         let beat = model.live(now).find(|(live, ..)| *live == id);
         let left = beat.map(|(_, beat_at, _)| TTL - Duration::from_millis(now - beat_at));
-        prop_assert_eq!(roster.contains(at, &session(id)), left);
+        prop_assert_eq!(table.contains(at, &session(id)), left);
     }
-    let mut listed: Vec<_> = roster.list(at, "abc", 99).into_iter().map(|(id, _)| id.to_string()).collect();
+    let mut listed: Vec<_> = table.list(at, "abc", 99).into_iter().map(|(id, _)| id.to_string()).collect();
     listed.sort();
     let live: Vec<_> =
         model.live(now).filter(|(id, ..)| *id >= 2).map(|(id, ..)| session(id).to_string()).collect();

@@ -1,4 +1,4 @@
-//! One replica on a desk: its effects are looked at, and carried out when the test says so.
+//! One replica under test: its effects are looked at, and carried out when the test says so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use syncline_core::state::json::Json;
 use syncline_core::state::{Config, Effect, Failure, Input, Replica, Value};
 use syncline_core::time::Timestamp;
 
-pub(crate) struct Desk {
+pub(crate) struct Harness {
     pub(crate) replica: Replica,
     pub(crate) storage: BTreeMap<String, String>,
     /// Questions to storage.
@@ -35,7 +35,7 @@ pub(crate) fn config(maker: u32) -> Config {
     Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false }
 }
 
-impl Desk {
+impl Harness {
     pub(crate) fn new(config: Config, storage: BTreeMap<String, String>) -> Self {
         Self {
             replica: Replica::new(config),
@@ -62,9 +62,9 @@ impl Desk {
     }
 
     pub(crate) fn started() -> Self {
-        let mut desk = Self::new(config(1), BTreeMap::new());
-        desk.start();
-        desk
+        let mut harness = Self::new(config(1), BTreeMap::new());
+        harness.start();
+        harness
     }
 
     pub(crate) fn start(&mut self) {

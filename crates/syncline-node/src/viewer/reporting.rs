@@ -6,7 +6,7 @@ use std::time::Duration;
 use syncline_core::time::Timestamp;
 use syncline_core::viewer::{Draft, REPORT_TTL, Report};
 
-use super::{Attempt, Refused, Viewers, others};
+use super::{Refused, ReportOutcome, Viewers, peers};
 use crate::clock;
 
 /// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
@@ -32,35 +32,35 @@ impl Viewers {
 
     fn report_due(&self) -> bool {
         let now = self.now();
-        let room = self.room();
-        let newest = room.roster.watched_until(now).map_or(0, Timestamp::as_ms);
-        let reported = room.reported_until.map_or(0, Timestamp::as_ms);
+        let local = self.local();
+        let newest = local.sessions.watched_until(now).map_or(0, Timestamp::as_ms);
+        let reported = local.reported_until.map_or(0, Timestamp::as_ms);
         let renew = newest.saturating_sub(reported) >= RENEW_AFTER.as_millis() as u64;
-        room.report_anyway || renew || room.pledge.due(now, &room.roster)
+        local.report_anyway || renew || local.own_report.due(now, &local.sessions)
     }
 
-    /// Stores a report of the room as it is, and tells everybody who waits how that went.
+    /// Stores a report of the viewers as they are, and tells everybody who waits how that went.
     pub(super) async fn report(&self) -> bool {
         let draft = {
-            let mut guard = self.room();
-            let room = &mut *guard;
+            let mut guard = self.local();
+            let local = &mut *guard;
             let now = self.now();
-            room.report_anyway = false;
-            room.reported_until = room.roster.watched_until(now);
-            room.pledge.draft(now, &room.roster)
+            local.report_anyway = false;
+            local.reported_until = local.sessions.watched_until(now);
+            local.own_report.draft(now, &local.sessions)
         };
         let failure = self.put(draft).await.err();
         if let Some(error) = &failure {
             self.meters.store_errors.increment(1);
             self.failed_at_ms.store(self.now().as_ms(), Ordering::Relaxed);
-            self.room().report_anyway = true;
+            self.local().report_anyway = true;
             tracing::warn!(error, "viewers could not be reported to the store");
         } else {
             self.failed_at_ms.store(0, Ordering::Relaxed);
-            self.room().pledge.stored(draft);
+            self.local().own_report.record_stored(draft);
         }
         let failed = failure.is_some();
-        self.reports.send_replace(Attempt { failed });
+        self.reports.send_replace(ReportOutcome { failed });
         !failed
     }
 
@@ -75,13 +75,13 @@ impl Viewers {
     }
 
     /// Waits until a stored report covers the heartbeat of `now`, or the store has failed to take one.
-    pub(super) async fn stored(&self, now: Timestamp) -> Result<(), Refused> {
+    pub(super) async fn wait_until_report_covers(&self, now: Timestamp) -> Result<(), Refused> {
         // Listened to before the first look, so that a report that is finished in between is not waited for in vain.
         let mut reports = self.reports.subscribe();
         loop {
             let covered = {
-                let room = self.room();
-                room.pledge.covers(now, &room.roster)
+                let local = self.local();
+                local.own_report.covers(now, &local.sessions)
             };
             if covered {
                 return Ok(());
@@ -100,14 +100,15 @@ impl Viewers {
 
     /// Reads the reports of the other nodes, and says whether that worked. Our own is looked for too: one that a restored
     /// database or a late write has taken back covers nothing any more.
-    pub(super) async fn read_others(&self) -> bool {
-        let asked = self.room().pledge.number();
-        let read = tokio::time::timeout(STORE_TIMEOUT, others::read(&*self.kv, &self.unreadable)).await;
+    pub(super) async fn read_peers(&self) -> bool {
+        let expected_seq = self.local().own_report.stored_seq();
+        let read = tokio::time::timeout(STORE_TIMEOUT, peers::read(&*self.kv, &self.unreadable)).await;
         let failure = match read {
             Ok(Ok(reports)) => {
                 let own = reports.iter().find(|(node, _)| node == self.node.as_str());
-                self.room().pledge.found(asked, own.map(|(_, report)| report.seq));
-                self.others().observe(self.now(), &reports);
+                self.local().own_report.confirm_in_store(expected_seq, own.map(|(_, report)| report.seq));
+                let read = reports.iter().map(|(node, report)| (node.as_str(), *report));
+                self.peers().observe(self.now(), read);
                 return true;
             }
             Ok(Err(error)) => error.to_string(),

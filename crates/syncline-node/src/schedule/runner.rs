@@ -1,6 +1,6 @@
-//! One job's life in this process: wait, decide, compete, run, write down.
+//! Runs one job in this process: waits for a firing, decides, claims it, works, and records what came of it.
 //!
-//! A lane handles one firing after the other; the work itself runs beside it, so that firings during a long run are seen
+//! A runner handles one firing after the other; the work itself runs beside it, so that firings during a long run are seen
 //! and skipped with a reason instead of piling up. The order of questions is core's: viewers, claim, input.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use syncline_core::schedule::{
-    self as rules, Bucket, Cost, Decision, Facts, Gate, Reason, Solo, Ticker, Trigger, Watch,
+    self as rules, Audience, Bucket, Cost, Decision, Facts, Gate, LocalRuns, Reason, Ticker, Trigger,
 };
 use syncline_core::time::Timestamp;
 use syncline_store::schedule::{Claim, Ending, Intent, Outcome, RunId};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Job;
-use super::record::{Counts, RunView};
+use super::record::{Meters, RunView};
 use super::work::{Ended, Failure, Firing, Tools};
 use super::{SchedulerDeps, input};
 use crate::clock;
@@ -28,11 +28,11 @@ const LOCK_TTL: Duration = Duration::from_secs(55);
 /// How long a run under way may go on when the node stops.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// The longest a lane sleeps: a wall clock that was set is noticed within this time.
+/// The longest a runner sleeps: a wall clock that was set is noticed within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where the answer to a request for a run goes.
-pub(super) type Asked = oneshot::Sender<RunView>;
+pub(super) type RunRequest = oneshot::Sender<RunView>;
 
 /// Where runs are started and when they are to end.
 #[derive(Clone)]
@@ -42,13 +42,13 @@ pub(super) struct RunControl {
 }
 
 /// One job in this process.
-pub(super) struct Lane {
+pub(super) struct JobRunner {
     pub(super) job: Job,
     deps: SchedulerDeps,
     tools: Tools,
-    counts: Counts,
-    /// Runs asked for by hand; locked by [`Lane::live`] for as long as it lives.
-    asked: Mutex<mpsc::Receiver<Asked>>,
+    meters: Meters,
+    /// Runs asked for by hand; locked by [`JobRunner::run`] for as long as it runs.
+    requests: Mutex<mpsc::Receiver<RunRequest>>,
     running: AtomicBool,
     next_at_ms: AtomicU64,
 }
@@ -62,16 +62,21 @@ struct Started {
     hash: Option<String>,
 }
 
-impl Lane {
-    pub(super) fn new(job: Job, deps: SchedulerDeps, tools: Tools, asked: mpsc::Receiver<Asked>) -> Lane {
-        let counts = Counts::new(&deps.metrics, &job.name);
-        let asked = Mutex::new(asked);
-        Lane {
+impl JobRunner {
+    pub(super) fn new(
+        job: Job,
+        deps: SchedulerDeps,
+        tools: Tools,
+        requests: mpsc::Receiver<RunRequest>,
+    ) -> JobRunner {
+        let meters = Meters::new(&deps.metrics, &job.name);
+        let requests = Mutex::new(requests);
+        JobRunner {
             job,
             deps,
             tools,
-            counts,
-            asked,
+            meters,
+            requests,
             running: AtomicBool::new(false),
             next_at_ms: AtomicU64::new(0),
         }
@@ -90,15 +95,15 @@ impl Lane {
     }
 
     /// Handles firings, arrivals and requests by hand until told to stop.
-    pub(super) async fn live(self: Arc<Self>, control: RunControl) {
-        let mut asked = self.asked.lock().await;
+    pub(super) async fn run(self: Arc<Self>, control: RunControl) {
+        let mut requests = self.requests.lock().await;
         let mut ticker = Ticker::new(self.job.cron.clone(), clock::wall());
-        let mut solo = Solo::default();
+        let mut local_runs = LocalRuns::default();
         let mut occupancy = self.deps.viewers.occupancy();
         loop {
             let wall = clock::wall();
             if let Some(bucket) = ticker.due(wall) {
-                self.fire(Trigger::Tick, bucket, &mut solo, &control).await;
+                self.fire(Trigger::Tick, bucket, &mut local_runs, &control).await;
                 continue;
             }
             let next_at = ticker.next_at();
@@ -107,15 +112,15 @@ impl Lane {
             tokio::select! {
                 () = control.stop.cancelled() => break,
                 () = tokio::time::sleep(pause) => {}
-                Some(answer) = asked.recv() => {
-                    let view = self.fire(Trigger::Hand, Bucket::second(wall), &mut solo, &control).await;
+                Some(answer) = requests.recv() => {
+                    let view = self.fire(Trigger::Manual, Bucket::second(wall), &mut local_runs, &control).await;
                     // Whoever asked may have gone; the run goes on.
                     drop(answer.send(view));
                 }
                 Ok(()) = occupancy.changed(), if self.job.on_arrival => {
                     let arrived = *occupancy.borrow_and_update();
                     if let Some(bucket) = ticker.current(clock::wall()).filter(|_| arrived) {
-                        self.fire(Trigger::Arrival, bucket, &mut solo, &control).await;
+                        self.fire(Trigger::Arrival, bucket, &mut local_runs, &control).await;
                     }
                 }
             }
@@ -132,22 +137,22 @@ impl Lane {
         self: &Arc<Self>,
         trigger: Trigger,
         bucket: Bucket,
-        solo: &mut Solo,
+        local_runs: &mut LocalRuns,
         control: &RunControl,
     ) -> RunView {
-        let watch = match self.job.gate {
+        let audience = match self.job.gate {
             // Nobody has to be asked who is watching.
-            Gate::Always if trigger == Trigger::Tick => Watch::NotConfigured,
-            _ => self.deps.viewers.watch(self.job.gate).await,
+            Gate::Always if trigger == Trigger::Tick => Audience::NotConfigured,
+            _ => self.deps.viewers.audience(self.job.gate).await,
         };
-        if watch == Watch::Unreadable {
+        if audience == Audience::Unreadable {
             tracing::error!(job = self.job.name, %bucket, "viewers could not be read; the job runs as if somebody watched");
         }
-        let facts = Facts { trigger, gate: self.job.gate, watch, running: self.is_running() };
-        let (decision, run) = self.claim(trigger, rules::decide(facts), bucket, solo).await;
-        let viewers = match watch {
-            Watch::Known { viewers, .. } => viewers,
-            Watch::Unreadable | Watch::NotConfigured => 0,
+        let facts = Facts { trigger, gate: self.job.gate, audience, running: self.is_running() };
+        let (decision, run) = self.claim(trigger, rules::decide(facts), bucket, local_runs).await;
+        let viewers = match audience {
+            Audience::Known { viewers, .. } => viewers,
+            Audience::Unreadable | Audience::NotConfigured => 0,
         };
         let firing = Firing { job: self.job.name.clone(), bucket, viewers };
         let hash = if decision.runs() { self.input_hash(&firing).await } else { None };
@@ -163,7 +168,7 @@ impl Lane {
         match decision {
             Decision::Skip(reason) => self.skip(view, run, bucket, reason).await,
             Decision::Run(reason) => {
-                self.counts.run(reason);
+                self.meters.run(reason);
                 tracing::info!(job = self.job.name, %bucket, %reason, "a job runs");
                 self.running.store(true, Ordering::Release);
                 let started = Started { id: run, reason, view: view.clone(), firing, hash };
@@ -180,26 +185,26 @@ impl Lane {
         trigger: Trigger,
         decision: Decision,
         bucket: Bucket,
-        solo: &mut Solo,
+        local_runs: &mut LocalRuns,
     ) -> (Decision, Option<RunId>) {
         let Decision::Run(reason) = decision else { return (decision, None) };
         let intent = self.intent(reason);
-        if trigger == Trigger::Hand {
+        if trigger == Trigger::Manual {
             // It belongs to no bucket, so there is nothing to compete for; who asks gets a run, on record or not.
-            return (decision, self.counted(self.deps.store.start(&intent).await));
+            return (decision, self.count_store_errors(self.deps.store.start(&intent).await));
         }
-        let claim = self.counted(self.deps.store.claim(&intent, bucket, LOCK_TTL).await);
+        let claim = self.count_store_errors(self.deps.store.claim(&intent, bucket, LOCK_TTL).await);
         let (claim, run) = match claim {
             Some(Claim::Won { run_id }) => (rules::Claim::Won, Some(run_id)),
             Some(Claim::Taken { .. }) => (rules::Claim::Taken, None),
             None => (rules::Claim::Unreadable, None),
         };
-        (decision.claimed(claim, bucket, solo), run)
+        (decision.claimed(claim, bucket, local_runs), run)
     }
 
     /// Puts a skip on record, whether the bucket was claimed before or not.
     async fn skip(&self, view: RunView, run: Option<RunId>, bucket: Bucket, reason: Reason) -> RunView {
-        self.counts.skip(reason, self.cost(reason));
+        self.meters.skip(reason, self.cost(reason));
         tracing::info!(job = self.job.name, %bucket, "skipped: {}", reason.as_str().trim_start_matches("skip: "));
         let recorded = match (run, reason) {
             (Some(run), _) => {
@@ -209,13 +214,13 @@ impl Lane {
                     detail: String::new(),
                     cost: self.cost(reason),
                 };
-                self.counted(self.deps.store.finish(run, &outcome).await).map(|_| run)
+                self.count_store_errors(self.deps.store.finish(run, &outcome).await).map(|_| run)
             }
             // The bucket's record is the other node's run.
             (None, Reason::AnotherNode) => None,
-            (None, _) => {
-                self.counted(self.deps.store.record_skip(&self.intent(reason), bucket).await).flatten()
-            }
+            (None, _) => self
+                .count_store_errors(self.deps.store.record_skip(&self.intent(reason), bucket).await)
+                .flatten(),
         };
         self.announce(view.ended(recorded))
     }
@@ -227,7 +232,7 @@ impl Lane {
             ended = self.tools.run(&self.job, &started.firing) => ended,
             () = given_up(&stop) => Ended { attempts: 1, result: Err(Failure::Stopped) },
         };
-        self.counts.took(clock::now().saturating_since(began), result.is_ok());
+        self.meters.took(clock::now().saturating_since(began), result.is_ok());
         let (ending, detail) = match result {
             Ok(done) => (Ending::Done, done.detail),
             Err(failure) => {
@@ -236,13 +241,13 @@ impl Lane {
             }
         };
         if let (Ending::Done, Some(hash)) = (ending, &started.hash) {
-            self.counted(input::remember(&*self.deps.kv, &self.job.name, hash).await);
+            self.count_store_errors(input::remember(&*self.deps.kv, &self.job.name, hash).await);
         }
         self.running.store(false, Ordering::Release);
         let cost = self.cost(started.reason);
         let outcome = Outcome { ending, attempts, detail, cost };
         let recorded = match started.id {
-            Some(id) => self.counted(self.deps.store.finish(id, &outcome).await).flatten(),
+            Some(id) => self.count_store_errors(self.deps.store.finish(id, &outcome).await).flatten(),
             None => None,
         };
         self.announce(recorded.map_or_else(|| started.view.finished(&outcome), RunView::from));
@@ -258,14 +263,15 @@ impl Lane {
 
     async fn unchanged(&self, hash: Option<&str>) -> bool {
         let Some(hash) = hash else { return false };
-        self.counted(input::is_remembered(&*self.deps.kv, &self.job.name, hash).await).unwrap_or(false)
+        self.count_store_errors(input::is_remembered(&*self.deps.kv, &self.job.name, hash).await)
+            .unwrap_or(false)
     }
 
     /// What the store answered; its failures are counted and logged here, and never stop the work.
-    fn counted<T>(&self, answer: Result<T, syncline_store::Error>) -> Option<T> {
+    fn count_store_errors<T>(&self, answer: Result<T, syncline_store::Error>) -> Option<T> {
         answer
             .inspect_err(|error| {
-                self.counts.store_error();
+                self.meters.store_error();
                 tracing::error!(job = self.job.name, %error, "the store did not answer the schedule");
             })
             .ok()
