@@ -65,7 +65,12 @@ impl World {
         let config = folder.path().join("syncline.toml");
         fs::write(&config, "[[entities]]\nname = \"order\"\n").context("cannot write a configuration")?;
         let mut serve = Command::new(binary("syncline")?);
-        serve.arg("serve").arg("--config").arg(config).env("SYNCLINE_LISTEN", "127.0.0.1:0").env("DATABASE_URL", &front_url);
+        serve
+            .arg("serve")
+            .arg("--config")
+            .arg(config)
+            .env("SYNCLINE_LISTEN", "127.0.0.1:0")
+            .env("DATABASE_URL", &front_url);
         serve.env("SYNCLINE_DATA", folder.path().join("data")).env("SYNCLINE_LOG_LEVEL", "error");
         serve.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = serve.spawn().context("cannot start a front end")?;

@@ -22,6 +22,9 @@ const IN_MEMORY: &str = "sqlite::memory:";
 /// Where a running node listens: on a port that the system chooses.
 const ANY_PORT: &str = "127.0.0.1:0";
 
+/// What a node serves, once its parts are put together.
+type App = Box<dyn FnOnce(&Arc<Context>) -> Router + Send>;
+
 /// Says what a node is made of, and makes it.
 pub struct NodeBuilder {
     parts: Vec<Box<dyn Part>>,
@@ -30,7 +33,7 @@ pub struct NodeBuilder {
     database_url: Option<String>,
     folder: Option<PathBuf>,
     environment: Vec<(String, String)>,
-    app: Box<dyn FnOnce(&Arc<Context>) -> Router + Send>,
+    app: App,
 }
 
 impl NodeBuilder {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use syncline_books::Isbn13;
 use syncline_stand_ins::{Api, Pace, Settings, Upstreams};
-use syncline_testing::{Reply, RunningNode, StubApi, until_some};
+use syncline_testing::{Reply, RunningNode, StubApi, until, until_some};
 
 use crate::world::start;
 
@@ -215,13 +215,13 @@ async fn bk_01_a_scan_is_kept_while_the_library_is_away_and_leaves_only_when_it_
     let world = start(folder.path(), UNPACED, &environment(&api)).await;
     let mut events = world.context().events.listen();
     world.post("/api/shelf/scan", &json!({ "isbn": "9784000000017" })).await;
-    until_some("the library to be asked again", async || {
+    until("the library to be asked again", async || {
         let asked = api.calls().len();
         assert!(asked >= 4 || books(&world).await.len() == 1);
         asked >= 4
     })
     .await;
-    until_some("the book to leave", async || books(&world).await.is_empty()).await;
+    until("the book to leave", async || books(&world).await.is_empty()).await;
     assert_eq!(world.ended("scanner", "9784000000017").await["result"], Value::Null);
     loop {
         let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap();

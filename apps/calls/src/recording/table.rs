@@ -98,7 +98,9 @@ impl RecordingTable {
     /// The recording of a call.
     pub async fn of_call(&self, call_log_id: &str) -> Result<Option<Recording>, Error> {
         let call_log_id = call_log_id.to_owned();
-        self.database.read(|transaction| Box::pin(async move { of_call(transaction, &call_log_id).await })).await
+        self.database
+            .read(|transaction| Box::pin(async move { of_call(transaction, &call_log_id).await }))
+            .await
     }
 
     /// Up to `limit` recordings, the last received first, from behind the one of the call `after` on.

@@ -102,7 +102,7 @@ fn st_11_what_was_put_before_a_removal_that_is_refused_is_stored_and_only_then_s
                 };
                 match ask {
                     Effect::Set { entries, .. } if entries.iter().any(removes) => {
-                        harness.refuse(Failure::Quota)
+                        harness.refuse(Failure::Quota);
                     }
                     _ => harness.serve(),
                 }

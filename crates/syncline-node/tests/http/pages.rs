@@ -10,7 +10,8 @@ use crate::world::World;
 
 #[tokio::test]
 async fn every_page_is_served_as_html() {
-    let pages = walk::every_page_is_whole(&World::new("").await).await;
+    let world = World::new("").await;
+    let pages = walk::every_page_is_whole(&world).await;
     let expected = ["/", "/outbox", "/project", "/queue", "/state", "/state/frame", "/viewer"];
     assert_eq!(pages, BTreeSet::from(expected.map(str::to_owned)));
 }

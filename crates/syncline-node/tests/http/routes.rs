@@ -9,7 +9,8 @@ use crate::world::World;
 
 #[tokio::test]
 async fn every_route_is_described_and_every_description_is_a_route() {
-    let routes = walk::every_route_is_described(&World::new("").await).await;
+    let world = World::new("").await;
+    let routes = walk::every_route_is_described(&world).await;
     assert!(routes > 30, "{routes}");
 }
 

@@ -145,7 +145,8 @@ async fn st_36_one_stream_tells_of_many_spaces_and_of_no_other() {
     tokio::spawn(async move { states.run(halt).await });
     let mut reader = Reader::open(&world, "/api/events?topics=state&space=one,two").await;
     assert_eq!(reader.next().await.unwrap().0, "hello");
-    let news = |space: &str, number: u64| Some(("state".to_owned(), json!({ "space": space, "number": number })));
+    let news =
+        |space: &str, number: u64| Some(("state".to_owned(), json!({ "space": space, "number": number })));
     assert_eq!(reader.next().await, news("one", 0));
     assert_eq!(reader.next().await, news("two", 0));
     for space in ["three", "two", "one"] {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use syncline_testing::{Reply, StubApi, until_some};
+use syncline_testing::{Reply, StubApi, until, until_some};
 
 use crate::world::World;
 
@@ -70,7 +70,7 @@ async fn qu_23_as_many_results_are_kept_as_the_queue_says_and_the_rest_is_counte
     let kept: Vec<&str> =
         listed["keys"].as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
     assert_eq!(kept, ["e", "d", "c"], "the newest");
-    until_some("the others to be counted", async || {
+    until("the others to be counted", async || {
         let metrics = world.text("/metrics").await;
         metrics.contains("syncline_queue_results_dropped_total{queue=\"words\"} 2")
     })
@@ -163,8 +163,8 @@ async fn qu_22_attempts_end_on_the_dead_list_which_can_be_revived() {
     let listed = world.get("/api/queues/words/keys?state=dead").await;
     assert_eq!(listed["keys"][0]["key"], "a");
     assert_eq!(world.post("/api/queues/words/revive", &json!({ "keys": ["a"] })).await["revived"], 1);
-    until_some("the key to die again", async || api.calls().len() == 4).await;
-    until_some("the dead list", async || world.queue("words").await["counts"]["dead"] == 1).await;
+    until("the key to die again", async || api.calls().len() == 4).await;
+    until("the dead list", async || world.queue("words").await["counts"]["dead"] == 1).await;
     assert_eq!(world.post("/api/queues/words/revive", &json!({})).await["revived"], 1);
     assert_eq!(world.ended("words", "a").await["state"], "done");
     world.node.stop().await;
@@ -213,11 +213,11 @@ async fn qu_25_again_while_a_key_runs_is_one_more_run() {
             .await;
     let (world, _folder) = world(&api, FAST).await;
     world.enqueue("words", "new", &["a"]).await;
-    until_some("the call", async || !api.calls().is_empty()).await;
+    until("the call", async || !api.calls().is_empty()).await;
     let asked =
         [world.enqueue("words", "again", &["a"]).await, world.enqueue("words", "again", &["a"]).await];
     assert_eq!((&asked[0]["again"], asked[1]["added"].as_u64()), (&json!(1), Some(0)));
-    until_some("the second result", async || {
+    until("the second result", async || {
         let known = world.get("/api/queues/words/results/a").await;
         known["state"] == "done" && known["result"] == 1
     })
@@ -341,9 +341,9 @@ async fn qu_34_an_outage_fails_no_key() {
     let world = World::start(folder.path(), None, &file).await;
     world.enqueue("words", "new", &["alone"]).await;
     // Its attempts and the breaker's first probes are behind it.
-    until_some("the breaker to open", async || world.queue("words").await["breaker"] == "open").await;
+    until("the breaker to open", async || world.queue("words").await["breaker"] == "open").await;
     let calls = "syncline_queue_calls_total{queue=\"words\",status=\"none\"} 8";
-    until_some("two probes and more", async || world.text("/metrics").await.contains(calls)).await;
+    until("two probes and more", async || world.text("/metrics").await.contains(calls)).await;
     let counts = world.queue("words").await["counts"].clone();
     assert_eq!((&counts["failed"], &counts["dead"]), (&json!(0), &json!(0)), "{counts}");
     assert_eq!(world.queue("words").await["left_ms"], Value::Null, "nobody can tell while it is away");

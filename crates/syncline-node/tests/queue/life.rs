@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use syncline_testing::{Reply, StubApi, until_some};
+use syncline_testing::{Reply, StubApi, until};
 
 use crate::world::World;
 
@@ -16,7 +16,7 @@ async fn qu_20_what_waits_when_a_node_stops_is_done_by_the_next() {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let first = World::start(folder.path(), None, &file).await;
     first.enqueue("words", "new", &keys).await;
-    until_some("some calls", async || api.calls().len() >= 5).await;
+    until("some calls", async || api.calls().len() >= 5).await;
     first.node.stop().await;
     let before = api.calls().len();
     assert!(before < 20, "{before}");
@@ -39,7 +39,7 @@ async fn qu_20_a_call_that_does_not_end_is_given_back_when_the_node_stops() {
     let file = api.queue("words", "interval_ms = 20\ntimeout_sec = 600");
     let first = World::start(folder.path(), None, &file).await;
     first.enqueue("words", "new", &["a"]).await;
-    until_some("the call", async || !api.calls().is_empty()).await;
+    until("the call", async || !api.calls().is_empty()).await;
     first.node.stop().await;
 
     let second = World::start(folder.path(), None, &file).await;

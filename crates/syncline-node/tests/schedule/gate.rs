@@ -1,7 +1,7 @@
 //! Nobody watches: nothing runs. Somebody comes: the next firing runs.
 
 use serde_json::json;
-use syncline_testing::until_some;
+use syncline_testing::until;
 
 use crate::world::{World, is};
 
@@ -48,14 +48,14 @@ async fn vw_08_an_unchanged_input_is_skipped_as_such_and_a_changed_one_runs() {
     world.wait_for_run("render", |run| is(run, "run: always", "done")).await;
     world.wait_for_run("render", |run| is(run, "skip: unchanged input", "skipped")).await;
     std::fs::write(&input, "two").unwrap();
-    until_some("a second run", async || {
+    until("a second run", async || {
         let runs = world.history("render").await;
         runs.iter().filter(|run| is(run, "run: always", "done")).count() == 2
     })
     .await;
     std::fs::remove_file(&input).unwrap();
     // In doubt the input has changed.
-    until_some("a third run", async || {
+    until("a third run", async || {
         let runs = world.history("render").await;
         runs.iter().filter(|run| is(run, "run: always", "done")).count() >= 3
     })

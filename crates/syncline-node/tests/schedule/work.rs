@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use syncline_testing::{Reply, StubApi, until_some};
+use syncline_testing::{Reply, StubApi, until};
 
 use crate::world::{World, is};
 
@@ -91,7 +91,7 @@ async fn vw_20_a_program_over_its_time_leaves_nothing_running() {
     ask(&world, "hang").await;
     world.wait_for_run("hang", |run| run["detail"] == "not done within 1 s").await;
     let pid = std::fs::read_to_string(pid).unwrap();
-    until_some("the grandchild to be gone", async || {
+    until("the grandchild to be gone", async || {
         let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         status.is_empty() || status.contains(") Z ")
     })
