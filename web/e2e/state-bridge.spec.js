@@ -103,7 +103,8 @@ test("st_36 many spaces of a page are told of by one stream", async ({ context, 
     const page = await profile.newPage();
     if (profile === context) {
       page.on("request", (request) => request.url().includes("topics=state") && streams.add(request));
-      for (const end of /** @type {const} */ (["requestfinished", "requestfailed"])) page.on(end, (request) => streams.delete(request));
+      page.on("requestfinished", (request) => streams.delete(request));
+      page.on("requestfailed", (request) => streams.delete(request));
     }
     // A page without a stream of its own.
     await page.goto(`${node.url}/state/frame`);

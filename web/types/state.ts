@@ -126,3 +126,15 @@ function memory(): StateStorage {
     close: () => keys.clear(),
   };
 }
+
+export function encodesValues(): void {
+  const state = openState<{ text: string }>({
+    codec: {
+      encode: async ({ text }, id) => ({ sealed: `${id}:${text}` }),
+      decode: ({ sealed }: { sealed: string }) => ({ text: sealed }),
+    },
+  });
+  state.put("a", { text: "b" });
+  // @ts-expect-error a codec has both ways
+  openState({ codec: { encode: (value: object) => value } });
+}

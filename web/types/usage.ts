@@ -112,6 +112,7 @@ export function advice(error: unknown): string {
     case "invalid-settings":
       return error.fields?.map(({ field }) => field).join() ?? "fix the value";
     case "busy":
+    case "codec-failed":
     case "newer-schema":
       return error.retryable ? "wait" : "update";
     case "state-full":
