@@ -22,9 +22,9 @@ export function sender(base, connections) {
 /** The `n`th change, as all contenders send it. */
 export function entry(n, createdAt) {
   return {
-    entityType: "call_log",
-    entityId: `call-${n}`,
-    payload: { id: `call-${n}`, from: "+81312345678", to: "+81398765432", durationSec: n % 600, status: "ended" },
+    entityType: "order",
+    entityId: `order-${n}`,
+    payload: { id: `order-${n}`, from: "+81312345678", to: "+81398765432", durationSec: n % 600, status: "ended" },
     createdAt,
   };
 }

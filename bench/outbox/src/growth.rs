@@ -67,14 +67,14 @@ async fn fill(url: &str, size: u32) -> Result<()> {
         let mut connection = SqliteConnection::connect(url).await?;
         let insert = format!(
             "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {size}) \
-             INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'call_log', 'call-' || n, \
+             INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'order', 'order-' || n, \
              '{{}}', CASE WHEN n <= {processed} THEN '2026-01-01T00:00:00.000Z' END FROM n"
         );
         sqlx::query(AssertSqlSafe(insert)).execute(&mut connection).await?;
     } else {
         let mut connection = PgConnection::connect(url).await?;
         let insert = format!(
-            "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'call_log', 'call-' || n, \
+            "INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'order', 'order-' || n, \
              '{{}}', CASE WHEN n <= {processed} THEN now() END FROM generate_series(1, {size}) AS n"
         );
         sqlx::query(AssertSqlSafe(insert)).execute(&mut connection).await?;

@@ -47,7 +47,7 @@ pub(crate) fn measure(rounds: usize) -> Result<Value> {
 
 async fn watch(world: &World) -> Result<Vec<f64>> {
     let (from, to) = (Store::open(&world.box_url).await?, Store::open(&world.front_url).await?);
-    let kind = EntityType::new("call_log")?;
+    let kind = EntityType::new("order")?;
     let (outbox, inbox) = (from.outbox(), to.inbox(std::slice::from_ref(&kind)).await?);
     let mut times = Vec::new();
     for n in 0..WARM_UP + SAMPLES {

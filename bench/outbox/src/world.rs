@@ -1,6 +1,7 @@
 //! Front ends, workers and backlogs: two databases and what stands between them.
 
 use std::env;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -61,8 +62,10 @@ impl World {
             }
         }
         let (front_url, box_url) = (urls.pop().unwrap_or_default(), urls.pop().unwrap_or_default());
+        let config = folder.path().join("syncline.toml");
+        fs::write(&config, "[[entities]]\nname = \"order\"\n").context("cannot write a configuration")?;
         let mut serve = Command::new(binary("syncline")?);
-        serve.arg("serve").env("SYNCLINE_LISTEN", "127.0.0.1:0").env("DATABASE_URL", &front_url);
+        serve.arg("serve").arg("--config").arg(config).env("SYNCLINE_LISTEN", "127.0.0.1:0").env("DATABASE_URL", &front_url);
         serve.env("SYNCLINE_DATA", folder.path().join("data")).env("SYNCLINE_LOG_LEVEL", "error");
         serve.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = serve.spawn().context("cannot start a front end")?;
@@ -101,11 +104,11 @@ impl World {
     pub(crate) async fn arrived(&self) -> Result<u64> {
         let count: i64 = if self.front_url.starts_with("sqlite:") {
             let mut front = SqliteConnection::connect(&self.front_url).await?;
-            let count = "SELECT count(*) FROM syncline_entity_call_log";
+            let count = "SELECT count(*) FROM syncline_entity_order";
             sqlx::query_scalar(count).fetch_one(&mut front).await?
         } else {
             let mut front = PgConnection::connect(&self.front_url).await?;
-            let count = "SELECT count(*) FROM syncline.entity_call_log";
+            let count = "SELECT count(*) FROM syncline.entity_order";
             sqlx::query_scalar(count).fetch_one(&mut front).await?
         };
         Ok(count.unsigned_abs())
@@ -124,10 +127,10 @@ impl Running {
 /// The `n`th change, as all contenders send it.
 pub(crate) fn entry(n: u32) -> NewEntry {
     NewEntry {
-        entity_type: "call_log".to_owned(),
-        entity_id: format!("call-{n}"),
+        entity_type: "order".to_owned(),
+        entity_id: format!("order-{n}"),
         payload: format!(
-            r#"{{"id":"call-{n}","from":"+81312345678","to":"+81398765432","durationSec":{},"status":"ended"}}"#,
+            r#"{{"id":"order-{n}","from":"+81312345678","to":"+81398765432","durationSec":{},"status":"ended"}}"#,
             n % 600
         ),
     }
