@@ -254,16 +254,23 @@ async fn ss_34_a_listener_whose_connection_went_silent_notices_and_hears_again()
     let listening =
         "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' OR query = 'SELECT 1'";
     wait_for_count(&mut outside, listening, 1).await;
+    wait_for_count(&mut outside, ASLEEP, 1).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     forget.send_modify(|generation| *generation += 1);
     wakes.mark_unchanged();
     // Nothing is inserted: only a listener that has noticed and come back wakes anybody.
     tokio::time::timeout(DEADLINE, wakes.changed()).await.expect("it notices").unwrap();
+    wait_for_count(&mut outside, ASLEEP, 0).await;
+    wait_for_count(&mut outside, ASLEEP, 1).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     wakes.mark_unchanged();
     let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'b', '1')";
     execute(&mut outside, insert).await.unwrap();
     tokio::time::timeout(DEADLINE, wakes.changed()).await.expect("it hears").unwrap();
 }
+
+/// Whether a worker has said that it sleeps.
+const ASLEEP: &str = "SELECT count(*) FROM syncline.sync_outbox_asleep WHERE last_value > 0";
 
 /// A worker that claims whenever it is woken and never by the clock, and what it has claimed.
 fn claiming(store: &OutboxStore) -> (tokio::task::JoinHandle<()>, Arc<Mutex<BTreeSet<String>>>) {
@@ -302,12 +309,11 @@ async fn op_01_an_application_announces_to_a_worker_that_sleeps_and_to_nobody_el
         insert(&mut application, format!("before {n}")).await;
     }
     let (worker, claimed) = claiming(&store);
-    let asleep = "SELECT count(*) FROM syncline.sync_outbox_asleep WHERE last_value > 0";
-    wait_for_count(&mut application, asleep, 1).await;
+    wait_for_count(&mut application, ASLEEP, 1).await;
     // Time to look once more for what was inserted before that.
     tokio::time::sleep(Duration::from_millis(500)).await;
     insert(&mut application, "wakes it".to_owned()).await;
-    wait_for_count(&mut application, asleep, 0).await;
+    wait_for_count(&mut application, ASLEEP, 0).await;
     // One transaction after the other finds it awake.
     for n in 0..200 {
         insert(&mut application, format!("while it is awake {n}")).await;

@@ -12,7 +12,9 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::PgPool;
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgArguments, PgPool, Postgres};
+use sqlx::query::QueryScalar;
 
 use super::super::Engine;
 use super::super::listen::{Heard, Listener};
@@ -27,6 +29,8 @@ const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_LAST: Duration = Duration::from_millis(16);
 /// How often it looks while transactions from before its sleep are under way.
 const LOOK_EVERY_DOZING: Duration = Duration::from_millis(100);
+/// How long an answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long a sleeper counts as one that does not say it again.
 const ASLEEP_MS: i64 = 30_000;
 
@@ -92,7 +96,7 @@ async fn outlive(pool: &PgPool, wakes: &Weak<Wakes>, horizon: i64) -> sqlx::Resu
     let oldest = "SELECT txid_snapshot_xmin(txid_current_snapshot())";
     loop {
         let before = found(wakes);
-        let ended = sqlx::query_scalar::<_, i64>(oldest).persistent(false).fetch_one(pool).await? >= horizon;
+        let ended = number(pool, sqlx::query_scalar(oldest)).await? >= horizon;
         // After the question: what those that have ended inserted is there.
         wake(wakes);
         if ended {
@@ -129,8 +133,7 @@ impl Sleep {
     async fn begin(&self, pool: &PgPool) -> sqlx::Result<i64> {
         self.ask(pool, &self.go_on, ASLEEP_MS).await?;
         // In a statement of its own: the one before it has seen the transactions from before it was said.
-        let newest = "SELECT txid_snapshot_xmax(txid_current_snapshot())";
-        sqlx::query_scalar(newest).persistent(false).fetch_one(pool).await
+        number(pool, sqlx::query_scalar("SELECT txid_snapshot_xmax(txid_current_snapshot())")).await
     }
 
     /// It still sleeps. Whether nobody was awake meanwhile.
@@ -139,9 +142,16 @@ impl Sleep {
     }
 
     async fn ask(&self, pool: &PgPool, sql: &str, value: i64) -> sqlx::Result<i64> {
-        let question = sqlx::query_scalar(sqlx::AssertSqlSafe(sql.to_owned())).persistent(false);
-        question.bind(value).fetch_one(pool).await
+        number(pool, sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).bind(value)).await
     }
+}
+
+type Question = QueryScalar<'static, Postgres, i64, PgArguments>;
+
+/// The answer to a question, or an error where the connection is silent. No statement is prepared for it.
+async fn number(pool: &PgPool, question: Question) -> sqlx::Result<i64> {
+    let asked = question.persistent(false).fetch_one(pool);
+    tokio::time::timeout(ANSWER_MAX, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }
 
 fn wake(wakes: &Weak<Wakes>) {
