@@ -2,6 +2,7 @@
 //!
 //! - [`throughput`]: a backlog is carried away, beside the plain algorithm, graphile-worker and pg-boss
 //! - [`latency`]: from the commit of a lone entry to its being there, while nothing else happens
+//! - [`guest`]: commits a second of an application, with us and without
 //! - [`growth`]: cost of an entry in a table of 1,000 rows and of 1,000,000
 //! - [`world`]: front ends, workers and backlogs
 //!
@@ -11,6 +12,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod growth;
+mod guest;
 mod latency;
 mod throughput;
 mod world;
@@ -43,6 +45,7 @@ enum Question {
     Throughput,
     Latency,
     Growth,
+    Guest,
 }
 
 fn main() -> Result<()> {
@@ -61,6 +64,9 @@ fn main() -> Result<()> {
     }
     if wanted(Question::Growth) {
         answers.insert("growth".to_owned(), growth::measure(rows)?);
+    }
+    if wanted(Question::Guest) {
+        answers.insert("guest".to_owned(), guest::measure(usize::from(rounds))?);
     }
     bench_figures::write("outbox", &Value::Object(answers))
 }

@@ -272,7 +272,7 @@ mod tests {
     fn hs_04_the_tables_of_a_part_are_those_that_its_steps_make() {
         let made = |part: &Migrations| part.made().map(|(_, name)| name).collect::<Vec<_>>();
         assert_eq!(made(&parts::LOCK), ["locks", "lock_floor"]);
-        assert_eq!(made(&parts::OUTBOX), ["sync_outbox_sender", "sync_receipts"]);
+        assert_eq!(made(&parts::OUTBOX), ["sync_outbox_sender", "sync_receipts", "sync_outbox_asleep"]);
         assert!(parts::INBOX.made().any(|made| made == (Kind::Sequence, "inbox_place")));
     }
 

@@ -13,15 +13,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Tells of the outbox until `stop`.
 pub(super) async fn keep(entities: Entities, events: Bus, stop: CancellationToken) {
-    let mut wakes = entities.outbox().wakes();
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut told: Option<Stats> = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            // What is inserted here shows at once; a closed channel only means that ticks are left.
-            Ok(()) = wakes.changed() => {}
             _ = ticks.tick() => {}
         }
         if !events.has_listeners() {

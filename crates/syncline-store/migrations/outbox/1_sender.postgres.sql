@@ -24,6 +24,23 @@ CREATE INDEX IF NOT EXISTS sync_receipts_file ON syncline.sync_receipts (file_id
 CREATE OR REPLACE FUNCTION syncline.is_file(entity_type anyelement) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
     $$ SELECT CASE WHEN right(entity_type::text, 5) = '_file' THEN 1 ELSE 0 END $$;
 
--- Tells the worker of new entries: one call for each statement, whatever the number of its rows.
-CREATE OR REPLACE FUNCTION syncline.sync_outbox_announce() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN PERFORM pg_notify('syncline.sync_outbox', ''); RETURN NULL; END $$;
+-- Until when a worker sleeps, in milliseconds since the epoch; 0 while one is awake. A sequence, because a transaction sees what
+-- it is now, whatever its isolation. Only the functions below use it, as their owner.
+CREATE SEQUENCE IF NOT EXISTS syncline.sync_outbox_asleep MINVALUE 0 START WITH 0;
+
+-- What a worker says of itself, and what was said before.
+CREATE OR REPLACE FUNCTION syncline.sync_outbox_sleep(until_ms bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog AS
+    $$ DECLARE said_before bigint := (SELECT last_value FROM syncline.sync_outbox_asleep);
+    BEGIN PERFORM setval('syncline.sync_outbox_asleep', until_ms); RETURN said_before; END $$;
+
+-- Wakes a worker that sleeps: one call for each statement, whatever the number of its rows. While one is awake nothing is announced:
+-- PostgreSQL lets transactions that announce something commit one after the other.
+CREATE OR REPLACE FUNCTION syncline.sync_outbox_announce() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog AS
+    $$ BEGIN
+        IF (SELECT last_value FROM syncline.sync_outbox_asleep) > extract(epoch FROM clock_timestamp()) * 1000 THEN
+            PERFORM pg_notify('syncline.sync_outbox', '');
+        END IF;
+        RETURN NULL;
+    END $$;

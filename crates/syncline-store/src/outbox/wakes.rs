@@ -1,5 +1,6 @@
 //! Who wants to hear of new entries in this process, and who follows what other processes insert.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -9,6 +10,8 @@ use tokio::task::JoinSet;
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     changes: watch::Sender<u64>,
+    /// How many claims have found something.
+    found: AtomicU64,
     /// The task that follows what other processes insert. It goes with the engine, closed or not.
     following: Mutex<JoinSet<()>>,
 }
@@ -17,6 +20,16 @@ impl Wakes {
     /// Something may be there to claim.
     pub(crate) fn wake(&self) {
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+    }
+
+    /// A claim has found something.
+    pub(crate) fn note_found(&self) {
+        self.found.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many claims have.
+    pub(crate) fn found(&self) -> u64 {
+        self.found.load(Ordering::Relaxed)
     }
 
     /// To hear of it.

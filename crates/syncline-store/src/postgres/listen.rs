@@ -17,6 +17,14 @@ use super::CONNECT_MAX;
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 const CHECK_MAX: Duration = Duration::from_secs(5);
 
+/// What a listener meets.
+pub(super) enum Heard {
+    /// Something was announced.
+    Notice(PgNotification),
+    /// Nothing, on a connection that lives.
+    Silence,
+}
+
 /// A listening connection.
 pub(super) struct Listener {
     /// The store's connections, whose end is this one's too.
@@ -41,20 +49,29 @@ impl Listener {
 
     /// The next notice; `None` or an error once the connection is lost or the store closed.
     pub(super) async fn next(&mut self) -> sqlx::Result<Option<PgNotification>> {
+        loop {
+            match self.next_or_silence().await? {
+                Some(Heard::Silence) => {}
+                Some(Heard::Notice(notice)) => return Ok(Some(notice)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The same, and a word every [`CHECK_EVERY`] while the connection lives and nothing is heard.
+    pub(super) async fn next_or_silence(&mut self) -> sqlx::Result<Option<Heard>> {
         let Self { store, listener } = self;
         store
             .close_event()
             .do_until(async {
-                loop {
-                    if let Ok(heard) = timeout(CHECK_EVERY, listener.try_recv()).await {
-                        return heard;
-                    }
-                    // In the simple protocol: no statement is prepared for it. What is announced meanwhile is kept.
-                    match timeout(CHECK_MAX, (&mut *listener).execute(sqlx::raw_sql("SELECT 1"))).await {
-                        Ok(Ok(_)) => {}
-                        Ok(Err(error)) => return Err(error),
-                        Err(_) => return Err(deaf()),
-                    }
+                if let Ok(heard) = timeout(CHECK_EVERY, listener.try_recv()).await {
+                    return heard.map(|notice| notice.map(Heard::Notice));
+                }
+                // In the simple protocol: no statement is prepared for it. What is announced meanwhile is kept.
+                match timeout(CHECK_MAX, (&mut *listener).execute(sqlx::raw_sql("SELECT 1"))).await {
+                    Ok(Ok(_)) => Ok(Some(Heard::Silence)),
+                    Ok(Err(error)) => Err(error),
+                    Err(_) => Err(deaf()),
                 }
             })
             .await?

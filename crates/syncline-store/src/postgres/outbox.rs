@@ -117,6 +117,9 @@ impl Outbox for PostgresOutbox {
                 session.execute(self.engine.query(BRING_BACK)).await?;
             }
             session.commit().await?;
+            if !idle {
+                self.engine.outbox.note_found();
+            }
             if !idle || !unreadable.is_empty() || look_in != Some(Duration::ZERO) {
                 return Ok(Claimed { claim, entries: found.ours, unreadable, look_in });
             }

@@ -24,6 +24,8 @@ const LACKING: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL,
 const MAY_SEND: &str = "SELECT has_table_privilege(to_regclass('sync_outbox'), 'SELECT') \
      AND has_table_privilege(to_regclass('sync_outbox'), 'UPDATE') AND has_table_privilege(to_regclass('sync_outbox'), 'DELETE') \
      AND (NOT $1 OR has_table_privilege(to_regclass('sync_outbox'), 'INSERT')), quote_ident(current_user)";
+/// Our functions use it as their owner.
+const OF_FUNCTIONS: [&str; 1] = ["sync_outbox_asleep"];
 const LACKING_SEQUENCES: &str = "SELECT wanted.name, to_regclass(wanted.name) IS NOT NULL, quote_ident(current_user) \
      FROM unnest($1::text[]) AS wanted (name) WHERE to_regclass(wanted.name) IS NULL \
      OR NOT has_sequence_privilege(to_regclass(wanted.name), 'USAGE')";
@@ -89,7 +91,11 @@ pub(super) async fn find(engine: &Engine) -> Result<Found, Error> {
 /// An error that names what this role lacks, and how it is granted.
 pub(super) async fn check(engine: &Engine, opening: &Opening) -> Result<(), Error> {
     let made = |kind: Kind| {
-        let ours = opening.parts.iter().flat_map(|part| part.made()).filter(move |(made, _)| *made == kind);
+        let ours = opening
+            .parts
+            .iter()
+            .flat_map(|part| part.made())
+            .filter(move |(made, name)| *made == kind && !OF_FUNCTIONS.contains(name));
         ours.map(|(_, name)| engine.schema().apply(&format!("syncline.{name}"))).collect::<Vec<_>>()
     };
     let (tables, sequences) = (made(Kind::Table), made(Kind::Sequence));

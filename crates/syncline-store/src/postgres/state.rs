@@ -1,11 +1,13 @@
 //! Shared state on PostgreSQL. A batch holds its space's row, so that numbers are given in the order of commits.
 //!
-//! News is announced by `NOTIFY` in its own transaction. Behind a pooler `LISTEN` does not work; there, and while the
-//! listening connection is lost, what other nodes took is found when devices ask again by themselves.
+//! News is announced by `NOTIFY` after its transaction, because PostgreSQL lets transactions that announce something commit one
+//! after the other; what comes while one announcement is under way goes with the next. Behind a pooler `LISTEN` does not work; there,
+//! while the listening connection is lost, and where a node dies between commit and announcement, what other nodes took is found
+//! when devices ask again by themselves.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -48,7 +50,7 @@ const REMOVED: &str =
 const OLDEST_REMOVED: &str = "SELECT number FROM syncline.state_entities WHERE (space || '') = $1 AND NOT live ORDER BY number LIMIT $2";
 /// space, numbers. A number that was given anew since is another change and stays.
 const FORGET_ALL: &str = "DELETE FROM syncline.state_entities WHERE (space || '') = $1 AND number = ANY($2) AND NOT live RETURNING number, bytes";
-const TELL: &str = "SELECT pg_notify($1, $2)::text";
+const TELL: &str = "SELECT pg_notify($1, notice)::text FROM unnest($2::text[]) AS told (notice)";
 const CHANNEL: &str = "state";
 /// How long the listener rests after its connection could not be made.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -60,12 +62,27 @@ pub(super) struct Shared {
     /// What our own notices begin with: who listens here has been told already.
     teller: String,
     started: AtomicBool,
+    untold: Mutex<Untold>,
+}
+
+/// What other nodes have to be told of.
+#[derive(Debug, Default)]
+struct Untold {
+    /// How far each space is.
+    numbers: HashMap<String, u64>,
+    /// Whether somebody is at it.
+    telling: bool,
 }
 
 impl Default for Shared {
     fn default() -> Self {
         let teller = format!("{:016x} ", rand::random::<u64>());
-        Self { changes: ChangeBroadcast::default(), teller, started: AtomicBool::new(false) }
+        Self {
+            changes: ChangeBroadcast::default(),
+            teller,
+            started: AtomicBool::new(false),
+            untold: Mutex::default(),
+        }
     }
 }
 
@@ -143,13 +160,11 @@ impl States for PostgresStates {
             }
             self.write(&mut session, name, written).await?;
             self.keep(&mut session, name, &header).await?;
-            let notice = format!("{}{cursor} {name}", self.shared().teller);
-            let tell = self.engine.query(TELL).bind(self.engine.schema().channel(CHANNEL)).bind(notice);
-            session.all::<(Option<String>,)>(tell).await?;
         }
         session.commit().await?;
         if cursor > from {
             self.shared().changes.tell(name, cursor);
+            self.tell_others(name, cursor);
         }
         Ok(Pushed::Taken { epoch: header.epoch, from, cursor, ahead, lost, now })
     }
@@ -211,6 +226,16 @@ impl PostgresStates {
 
     fn shared(&self) -> &Shared {
         &self.engine.states
+    }
+
+    /// Has other nodes told of a space, soon.
+    fn tell_others(&self, space: &str, number: u64) {
+        let mut untold = self.shared().untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = untold.numbers.entry(space.to_owned()).or_default();
+        *known = number.max(*known);
+        if !std::mem::replace(&mut untold.telling, true) {
+            tokio::spawn(tell(self.engine.clone()));
+        }
     }
 
     async fn now(&self, session: &mut Session) -> Result<Timestamp, Error> {
@@ -328,6 +353,32 @@ impl PostgresStates {
         self.keep(session, space, header).await?;
         Ok(forgotten.len())
     }
+}
+
+/// Announces what there is to tell, and what comes meanwhile, until there is nothing left.
+async fn tell(engine: Engine) {
+    loop {
+        let numbers = {
+            let mut untold = engine.states.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            untold.telling = !untold.numbers.is_empty();
+            std::mem::take(&mut untold.numbers)
+        };
+        if numbers.is_empty() {
+            return;
+        }
+        let teller = &engine.states.teller;
+        let notices = numbers.iter().map(|(space, number)| format!("{teller}{number} {space}"));
+        if let Err(error) = announce(&engine, notices.collect()).await {
+            tracing::debug!(%error, "other nodes could not be told of changes; devices find them by asking");
+        }
+    }
+}
+
+async fn announce(engine: &Engine, notices: Vec<String>) -> Result<(), Error> {
+    let mut session = engine.statement().await?;
+    let tell = engine.query(TELL).bind(engine.schema().channel(CHANNEL)).bind(notices);
+    session.all::<(Option<String>,)>(tell).await?;
+    session.commit().await
 }
 
 /// Passes on what other nodes announce, until the store is closed or gone.
