@@ -73,7 +73,7 @@ fn hs_12_published_crates_include_nothing_from_outside() {
             }
         }
     }
-    for folder in ["pages", "pkg"] {
+    for folder in ["console", "pkg"] {
         let link = root().join("crates/syncline-node/web").join(folder);
         assert!(link.is_symlink(), "{} leads to what the node embeds", link.display());
     }

@@ -350,7 +350,7 @@ async fn op_01_no_entry_is_missed_by_a_worker_that_falls_asleep() {
                     ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][(round + application) % 3];
                 execute(&mut connection, &format!("BEGIN ISOLATION LEVEL {isolation}")).await.unwrap();
                 // Its snapshot is from before it inserts, and the worker may fall asleep at any moment of it.
-                execute(&mut connection, "SELECT count(*) FROM sync_outbox").await.unwrap();
+                execute(&mut connection, "SELECT count(*) FROM pg_class").await.unwrap();
                 let pause =
                     |most: u64| tokio::time::sleep(Duration::from_millis(rand::random::<u64>() % most));
                 pause(150).await;
