@@ -2,7 +2,7 @@
 
 import { expect, test } from "../../../web/e2e/support/test.js";
 
-/** @param {import("@playwright/test").Page} page */
+/** @param {import("../../../web/e2e/support/playwright.js").Page} page */
 async function openBlank(page) {
   // A file of the package as a page: same origin, no script of ours beside the test's.
   await page.goto("/pkg/package.json");
@@ -54,7 +54,7 @@ test("bk_06 as many covers as promised fit into 2 MiB of localStorage, and are t
 });
 
 test("bk_06 covers of another tab are taken up, and a full or missing localStorage costs no page", async ({ context, page }) => {
-  const open = (/** @type {import("@playwright/test").Page} */ tab) =>
+  const open = (/** @type {import("../../../web/e2e/support/playwright.js").Page} */ tab) =>
     tab.evaluate(async () => {
       const { openCoverCache } = await import(/** @type {any} */ ("/pkg/bookshelf/covers.js"));
       const errors = (/** @type {any} */ (window).errors = /** @type {string[]} */ ([]));

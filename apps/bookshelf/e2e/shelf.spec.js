@@ -23,7 +23,7 @@ const test = /** @type {typeof base} */ (
   })
 );
 
-const books = (/** @type {import("@playwright/test").Page} */ page) => page.locator("#books .book");
+const books = (/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) => page.locator("#books .book");
 
 test("bk_08 pasted numbers become books with covers, live, and refused ones are shown with the reason", async ({ page }) => {
   const isbns = await inventedIsbns(6);

@@ -4,7 +4,7 @@ import { AxeBuilder } from "../../../web/e2e/support/playwright.js";
 import { expect, open, test } from "../../../web/e2e/support/test.js";
 import { send, sendRecording, wav } from "./call-box.js";
 
-const calls = (/** @type {import("@playwright/test").Page} */ page) => page.locator("#calls .call");
+const calls = (/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) => page.locator("#calls .call");
 const call = { callerNumber: "+81-90-0000-1234", disposition: "answered", durationSec: 12, startedAt: new Date().toISOString() };
 
 test("ss_09 calls appear as they arrive, newest first, and their recordings when these do", async ({ node, page }) => {

@@ -27,7 +27,7 @@ const HEADERS = /** @type {Record<string, Record<string, string>>} */ ({
 // A browser of its own for each test takes its time on a machine that does other things as well.
 const TIMEOUT_MS = 240_000;
 
-/** @type {import("@playwright/test").TestType<{ extension: Extension, sites: Sites }, import("@playwright/test").PlaywrightWorkerArgs>} */
+/** @type {import("../../../web/e2e/support/playwright.js").TestType<{ extension: Extension, sites: Sites }, import("../../../web/e2e/support/playwright.js").PlaywrightWorkerArgs>} */
 export const test = base.extend({
   extension: async ({}, use, testInfo) => {
     testInfo.setTimeout(TIMEOUT_MS);
@@ -71,9 +71,9 @@ export async function openExtension() {
   const [worker = await context.waitForEvent("serviceworker")] = context.serviceWorkers();
   const origin = worker.url().slice(0, worker.url().lastIndexOf("/"));
   // Before any other tab is there: it takes one that is still empty.
-  const isOptions = (/** @type {import("@playwright/test").Page} */ page) => page.url() === `${origin}/options.html`;
+  const isOptions = (/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) => page.url() === `${origin}/options.html`;
   await expect.poll(() => context.pages().some(isOptions)).toBe(true);
-  const welcome = /** @type {import("@playwright/test").Page} */ (context.pages().find(isOptions));
+  const welcome = /** @type {import("../../../web/e2e/support/playwright.js").Page} */ (context.pages().find(isOptions));
   const coordinator = await watchWorker(context, `${origin}/names.js`);
 
   return {
@@ -127,7 +127,7 @@ export async function openExtension() {
 }
 
 /** The service worker's life, seen from a document of the extension that runs no script. */
-async function watchWorker(/** @type {import("@playwright/test").BrowserContext} */ context, /** @type {string} */ url) {
+async function watchWorker(/** @type {import("../../../web/e2e/support/playwright.js").BrowserContext} */ context, /** @type {string} */ url) {
   const page = await context.newPage();
   await page.goto(url);
   const session = await context.newCDPSession(page);
@@ -150,13 +150,13 @@ async function watchWorker(/** @type {import("@playwright/test").BrowserContext}
 }
 
 /** The runtime surface on a page, as soon as it is there. */
-export async function surfaceOn(/** @type {import("@playwright/test").Page} */ page) {
+export async function surfaceOn(/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) {
   await expect.poll(() => findSurface(page) !== undefined).toBe(true);
-  return /** @type {import("@playwright/test").Frame} */ (findSurface(page));
+  return /** @type {import("../../../web/e2e/support/playwright.js").Frame} */ (findSurface(page));
 }
 
 /** The same, or undefined. */
-export function findSurface(/** @type {import("@playwright/test").Page} */ page) {
+export function findSurface(/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) {
   return page.frames().find((frame) => /^chrome-extension:.*\/runtime\.html/.test(frame.url()));
 }
 
@@ -180,4 +180,4 @@ export const storage = {
     place.evaluate((contents) => /** @type {any} */ (globalThis).chrome.storage.local.set(contents), contents),
 };
 
-/** @typedef {import("@playwright/test").Page | import("@playwright/test").Frame} Place */
+/** @typedef {import("../../../web/e2e/support/playwright.js").Page | import("../../../web/e2e/support/playwright.js").Frame} Place */

@@ -102,7 +102,7 @@ test("st_03 frames follow the feature, the scope and the theme while they are op
   const options = await extension.open("options.html");
   const popup = await extension.open("popup.html");
   const [here, there] = [await extension.visit(`${sites.url}/plain`), await extension.visit(`${sites.lanUrl}/plain`)];
-  const isShown = (/** @type {import("@playwright/test").Page} */ page) => findSurface(page) !== undefined;
+  const isShown = (/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) => findSurface(page) !== undefined;
   for (const page of [here, there]) await surfaceOn(page);
   const form = options.locator("#sync-settings");
 

@@ -10,7 +10,7 @@ const job = ({ cron = "*/2 * * * * *" } = {}) =>
 
 test.use({ nodeOptions: { config: job() } });
 
-const newest = (/** @type {import("@playwright/test").Page} */ page) => page.locator("#history tr").first();
+const newest = (/** @type {import("../../../web/e2e/support/playwright.js").Page} */ page) => page.locator("#history tr").first();
 
 test("vw_10 open the gallery: the next tick runs; close it: skipped, with the reason on the page", async ({
   page,

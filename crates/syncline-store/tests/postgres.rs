@@ -161,11 +161,11 @@ async fn ss_34_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     }
 }
 
-/// What a receipt changes in a table of invoices.
+/// What a receipt changes in a table of photos.
 fn uploaded(receipt: &Receipt) -> ReceiptUpdate {
     let set = [("upload_status", "uploaded"), ("s3_url", receipt.file_url.as_str())];
     ReceiptUpdate {
-        table: "invoices".to_owned(),
+        table: "photos".to_owned(),
         id_column: "id".to_owned(),
         set: set.map(|(column, value)| (column.to_owned(), value.into())).to_vec(),
     }
@@ -178,7 +178,7 @@ async fn ss_38_a_role_with_the_guides_rights_can_send() {
     let url = cluster.url("postgres");
     let mut owner = PgConnection::connect(&url).await.unwrap();
     execute(&mut owner, PLAIN).await.unwrap();
-    execute(&mut owner, "CREATE TABLE invoices (id text, upload_status text, s3_url text)").await.unwrap();
+    execute(&mut owner, "CREATE TABLE photos (id text, upload_status text, s3_url text)").await.unwrap();
     OutboxStore::open(&url).await.unwrap().close().await;
     let guide =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serversync.md")).unwrap();
@@ -215,8 +215,8 @@ async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_r
          ('a', gen_random_uuid(), '1', '2026-01-01'), (NULL, gen_random_uuid(), '1', '2026-01-01'), \
          ('a', NULL, '1', '2026-01-01'), ('a', gen_random_uuid(), NULL, 'infinity'), \
          ('invoice_file', gen_random_uuid(), '{}', '2026-01-01'), ('a', gen_random_uuid(), NULL, '2026-01-02'); \
-         CREATE TABLE invoices (id uuid PRIMARY KEY, upload_status text, s3_url text); \
-         INSERT INTO invoices VALUES ('018c0000-0000-7000-8000-00000000abcd', 'local')";
+         CREATE TABLE photos (id uuid PRIMARY KEY, upload_status text, s3_url text); \
+         INSERT INTO photos VALUES ('018c0000-0000-7000-8000-00000000abcd', 'local')";
     execute(&mut application, sql).await.unwrap();
     let store = OutboxStore::open(&database.url).await.unwrap();
     let outbox = store.outbox();
@@ -233,7 +233,7 @@ async fn ss_31_columns_of_other_types_are_read_and_a_bad_value_in_them_is_that_r
     };
     outbox.store_receipt(&receipt, Some(&uploaded(&receipt))).await.unwrap();
     assert_eq!(outbox.receipt_of(&receipt.file_id).await.unwrap(), Some(receipt));
-    let uploaded = "SELECT count(*) FROM invoices WHERE upload_status = 'uploaded'";
+    let uploaded = "SELECT count(*) FROM photos WHERE upload_status = 'uploaded'";
     assert_eq!(count(&mut application, uploaded).await, 1);
     store.close().await;
 }
