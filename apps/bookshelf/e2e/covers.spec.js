@@ -2,6 +2,9 @@
 
 import { expect, test } from "../../../web/e2e/support/test.js";
 
+// A file of the package has no icon.
+test.use({ expectedErrors: /favicon\.ico/ });
+
 /** @param {import("../../../web/e2e/support/playwright.js").Page} page */
 async function openBlank(page) {
   // A file of the package as a page: same origin, no script of ours beside the test's.
