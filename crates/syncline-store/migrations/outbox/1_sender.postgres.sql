@@ -31,7 +31,7 @@ CREATE SEQUENCE IF NOT EXISTS syncline.sync_outbox_asleep MINVALUE 0 START WITH 
 -- What a worker says of itself, and what was said before.
 CREATE OR REPLACE FUNCTION syncline.sync_outbox_sleep(until_ms bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog AS
-    $$ DECLARE said_before bigint := (SELECT last_value FROM syncline.sync_outbox_asleep);
+    $$ DECLARE said_before bigint := coalesce(pg_sequence_last_value('syncline.sync_outbox_asleep'), 0);
     BEGIN PERFORM setval('syncline.sync_outbox_asleep', until_ms); RETURN said_before; END $$;
 
 -- Wakes a worker that sleeps: one call for each statement, whatever the number of its rows. While one is awake nothing is announced:
@@ -39,7 +39,7 @@ CREATE OR REPLACE FUNCTION syncline.sync_outbox_sleep(until_ms bigint) RETURNS b
 CREATE OR REPLACE FUNCTION syncline.sync_outbox_announce() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog AS
     $$ BEGIN
-        IF (SELECT last_value FROM syncline.sync_outbox_asleep) > extract(epoch FROM clock_timestamp()) * 1000 THEN
+        IF pg_sequence_last_value('syncline.sync_outbox_asleep') > extract(epoch FROM clock_timestamp()) * 1000 THEN
             PERFORM pg_notify('syncline.sync_outbox', '');
         END IF;
         RETURN NULL;
