@@ -2,7 +2,7 @@
 // round one of them is frozen, reloaded, crashed, closed, kept busy, put into the back/forward cache, or asked to give way. A
 // server that none of them can influence is told of every text that was said to be saved. SYNCLINE_ROUNDS makes it longer.
 
-import { openPlainBrowser } from "./support/chromium.js";
+import { goBack, openPlainBrowser } from "./support/chromium.js";
 import { expect, test } from "./support/lock-test.js";
 
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 20);
@@ -168,9 +168,8 @@ class Tabs {
       case "cache":
         await page.goto(`${this.facts.url}/away`, { waitUntil: "commit" });
         return async () => {
-          await page.goBack({ waitUntil: "commit" });
           // Evicted from the cache it is a fresh page, without an editor.
-          if (!(await page.evaluate("typeof save !== 'undefined'"))) await this.begin(tab, page);
+          if (!(await goBack(page, "typeof save !== 'undefined'"))) await this.begin(tab, page);
         };
       default:
         await page.evaluate(() => /** @type {any} */ (window).save.takeOver()).catch(() => {});

@@ -2,7 +2,7 @@
 // is crashed, frozen, put into the back/forward cache, closed or asked to let go. A server that none of them can influence
 // sees every write. SYNCLINE_ROUNDS makes it longer.
 
-import { openPlainBrowser } from "./support/chromium.js";
+import { goBack, openPlainBrowser } from "./support/chromium.js";
 import { expect, test } from "./support/lock-test.js";
 import { secondHolders } from "./support/lock-server.js";
 
@@ -106,9 +106,8 @@ class Cohort {
       case "cache":
         await page.goto(`${this.facts.url}/away`, { waitUntil: "commit" });
         return async () => {
-          await page.goBack({ waitUntil: "commit" });
           // Evicted from the cache it is a fresh page, and no writer.
-          if (!(await page.evaluate("typeof writer !== 'undefined'"))) await gone();
+          if (!(await goBack(page, "typeof writer !== 'undefined'"))) await gone();
         };
       case "close":
         await gone();

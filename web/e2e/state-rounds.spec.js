@@ -2,7 +2,7 @@
 // each round one tab of several is frozen, kept busy, shown a dialog, put into the back/forward cache, reloaded, closed or crashed in
 // the middle of its writes, while the others and another device go on. SYNCLINE_ROUNDS makes it longer; the longest waits are printed.
 
-import { openPlainBrowser } from "./support/chromium.js";
+import { goBack, openPlainBrowser } from "./support/chromium.js";
 import { expect, test } from "./support/test.js";
 
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 12);
@@ -141,9 +141,8 @@ class World {
         await page.goto(`${this.facts.url}/readyz`, { waitUntil: "commit" });
         return {
           goOn: async () => {
-            await page.goBack({ waitUntil: "commit" });
             // Evicted from the cache it is a fresh page.
-            if (!(await page.evaluate("'state' in window"))) await page.evaluate(start);
+            if (!(await goBack(page, "'state' in window"))) await page.evaluate(start);
           },
           until: never,
         };

@@ -1,6 +1,7 @@
 // Shared state in real tabs of Chromium when one of them stands still: frozen, busy, in a dialog, in the back/forward cache. Nobody
 // else waits for it, and another tab talks to the node. And when clocks are years apart, or storage is forbidden.
 
+import { goBack } from "./support/chromium.js";
 import { openLockServer } from "./support/lock-server.js";
 import { expect, test } from "./support/test.js";
 
@@ -129,9 +130,8 @@ const STILL = {
     const there = new URL(page.url()).origin;
     await page.goto(`${there}/readyz`);
     return async () => {
-      await page.goBack({ waitUntil: "commit" });
       // A browser may have dropped it meanwhile; then it is a new page.
-      if (!(await page.evaluate(() => "state" in window))) await openIn(page, BRIDGE);
+      if (!(await goBack(page, "'state' in window"))) await openIn(page, BRIDGE);
     };
   },
 };

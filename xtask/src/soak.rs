@@ -9,7 +9,7 @@ use clap::Args;
 use crate::screen;
 use crate::setup::{self, EVERYTHING};
 use crate::test::count::Count;
-use crate::test::steps::{self, Nextest};
+use crate::test::steps::{self, Nextest, Tries};
 use crate::wasm;
 use crate::workspace::Workspace;
 
@@ -83,10 +83,13 @@ pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<ExitCo
         let started = Instant::now();
         // A filter speaks of tests that the browser's runner does not know.
         let mut count = match options.filter {
-            None => steps::browser(workspace, BROWSER_TESTS, &environment)?.count.unwrap_or_default(),
+            None => {
+                steps::browser(workspace, BROWSER_TESTS, &environment, Tries::One)?.count.unwrap_or_default()
+            }
             Some(_) => Count::default(),
         };
-        let how = Nextest { profile: "soak", filter: options.filter.as_deref(), environment };
+        let how =
+            Nextest { profile: "soak", filter: options.filter.as_deref(), environment, tries: Tries::One };
         count += steps::nextest(workspace, &how)?.count.unwrap_or_default();
         total += count;
         lines.push(format!(

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: the last line is `N passed, M failed` (and `, K skipped`) as the runners reported it; a check that fails
 //! adds one failure, a check that cannot run adds one skip; a step that should have found tests and found none has
-//! failed. All steps run even after a failure, save those that need the result of a failed one.
+//! failed. A test is tried again only where `--second-try` asks for it, and then counted apart. All steps run even after a failure, save those that need the result of a failed one.
 
 pub(crate) mod count;
 pub(crate) mod steps;
@@ -17,12 +17,16 @@ use console::style;
 use crate::screen;
 use crate::workspace::Workspace;
 use count::Count;
+use steps::Tries;
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// Run only these steps, and what they need
     #[arg(long, value_enum, value_name = "STEP", value_delimiter = ',')]
     only: Vec<Step>,
+    /// Try a failed test once more, and say how many passed only then: for machines that nobody watches
+    #[arg(long)]
+    second_try: bool,
 }
 
 /// One part of the gate, in the order of running.
@@ -98,6 +102,7 @@ struct Report {
 }
 
 pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
+    let tries = if options.second_try { Tries::Two } else { Tries::One };
     let mut reports: Vec<Report> = Vec::new();
     for step in chosen(&options.only) {
         let failed = |needed: &Step| {
@@ -108,7 +113,7 @@ pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<ExitCo
         let started = Instant::now();
         let outcome = match step.needs().iter().copied().find(failed) {
             Some(needed) => Outcome::NotRun(needed),
-            None => attempt(workspace, step),
+            None => attempt(workspace, step, tries),
         };
         reports.push(Report { step, outcome, took: started.elapsed() });
     }
@@ -122,8 +127,8 @@ fn chosen(only: &[Step]) -> Vec<Step> {
     Step::value_variants().iter().copied().filter(asked).collect()
 }
 
-fn attempt(workspace: &Workspace, step: Step) -> Outcome {
-    match steps::perform(workspace, step) {
+fn attempt(workspace: &Workspace, step: Step, tries: Tries) -> Outcome {
+    match steps::perform(workspace, step, tries) {
         Ok(steps::Done::Ran(tally)) if tally.count.is_some_and(|count| count.failed > 0) => {
             Outcome::Failed(tally)
         }
@@ -209,7 +214,7 @@ mod tests {
     }
 
     fn counted(passed: u64, failed: u64, skipped: u64) -> Tally {
-        Tally { count: Some(Count { passed, failed, skipped }), ..Tally::default() }
+        Tally { count: Some(Count { passed, failed, skipped, unsteady: 0 }), ..Tally::default() }
     }
 
     #[test]
@@ -238,7 +243,7 @@ mod tests {
             report(Step::Deny, Outcome::Skipped("cargo-deny is not installed".to_owned())),
             report(Step::Browser, Outcome::Failed(counted(5, 2, 0))),
         ];
-        assert_eq!(total(&reports), Count { passed: 45, failed: 3, skipped: 2 });
+        assert_eq!(total(&reports), Count { passed: 45, failed: 3, skipped: 2, unsteady: 0 });
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
             report(Step::Tests, Outcome::NotRun(Step::Build)),
             report(Step::Browser, Outcome::NotRun(Step::Build)),
         ];
-        assert_eq!(total(&reports), Count { passed: 0, failed: 1, skipped: 0 });
+        assert_eq!(total(&reports), Count { failed: 1, ..Count::default() });
         assert_eq!(remark(&reports[1]), "needs build");
     }
 }

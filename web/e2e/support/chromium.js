@@ -61,3 +61,24 @@ async function debuggerAddress(/** @type {import("node:child_process").ChildProc
   }
   throw new Error(`Chromium did not start:\n${said.join("\n")}`);
 }
+
+/**
+ * Goes back to the page before, and answers whether `made` (an expression) is still true there: a page out of the
+ * back/forward cache is as it was left, and one that the browser had dropped from it is new.
+ *
+ * Such a page has no load event to wait for, and the page that is left can still be asked for a moment. So it is asked
+ * again until the answer comes from the page at the old address.
+ */
+export async function goBack(/** @type {import("@playwright/test").Page} */ page, /** @type {string} */ made) {
+  const left = page.url();
+  await page.goBack({ waitUntil: "commit" });
+  for (;;) {
+    const answer = await page
+      .evaluate(`({ at: location.href, loaded: document.readyState === "complete", made: ${made} })`)
+      .catch((error) => {
+        if (!/context was destroyed|Cannot find context/.test(String(error))) throw error;
+      });
+    if (answer?.loaded && answer.at !== left) return /** @type {boolean} */ (answer.made);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -12,6 +12,8 @@ pub(crate) struct Count {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    /// Of those that passed, how many did so only at a second try.
+    pub(crate) unsteady: u64,
 }
 
 impl Count {
@@ -25,15 +27,19 @@ impl AddAssign for Count {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.unsteady += other.unsteady;
     }
 }
 
-/// `12 passed, 0 failed`, and what was skipped only where something was.
+/// `12 passed, 0 failed`, and what was skipped or unsteady only where something was.
 impl std::fmt::Display for Count {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} passed, {} failed", self.passed, self.failed)?;
         if self.skipped > 0 {
             write!(out, ", {} skipped", self.skipped)?;
+        }
+        if self.unsteady > 0 {
+            write!(out, ", {} of them only at the second try", self.unsteady)?;
         }
         Ok(())
     }
@@ -50,7 +56,7 @@ pub(crate) fn nextest(line: &str) -> Option<Count> {
         Some((ran, all)) => all.parse::<u64>().ok()?.checked_sub(ran.parse().ok()?)?,
         None => 0,
     };
-    let mut count = Count { failed: missed, ..Count::default() };
+    let mut count = Count { failed: missed, unsteady: flaky(results)?, ..Count::default() };
     for part in outside_parentheses(results).split(',') {
         let (number, what) = part.trim().split_once(' ')?;
         let number: u64 = number.parse().ok()?;
@@ -64,13 +70,24 @@ pub(crate) fn nextest(line: &str) -> Option<Count> {
     Some(count)
 }
 
+/// The number in `9 passed (1 slow, 2 flaky)`; nothing where nextest names none.
+fn flaky(results: &str) -> Option<u64> {
+    let Some((before, _)) = results.split_once(" flaky") else { return Some(0) };
+    before.rsplit([' ', '(']).next()?.parse().ok()
+}
+
 /// Reads a line of rustdoc's test runner; there is one per crate, and they add up.
 pub(crate) fn rustdoc(line: &str) -> Option<Count> {
     let (_, results) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let number = |what: &str| {
         results.split(';').find_map(|part| part.trim().strip_suffix(what)?.trim().parse::<u64>().ok())
     };
-    Some(Count { passed: number(" passed")?, failed: number(" failed")?, skipped: number(" ignored")? })
+    Some(Count {
+        passed: number(" passed")?,
+        failed: number(" failed")?,
+        skipped: number(" ignored")?,
+        unsteady: 0,
+    })
 }
 
 /// Adds a line of the closing block of Node's test runner, which starts with `ℹ` on a terminal and `#` elsewhere.
@@ -86,16 +103,17 @@ pub(crate) fn node(line: &str, count: &mut Count) {
     }
 }
 
-/// Reads Playwright's JSON report. A test that passed only when tried again did not pass.
+/// Reads Playwright's JSON report. It knows a test that passed only when tried again as `flaky`.
 pub(crate) fn playwright(report: &str) -> Result<Count> {
     let report: Value = serde_json::from_str(report).context("Playwright's report is no JSON")?;
     let number = |name: &str| {
         report["stats"][name].as_u64().with_context(|| format!("Playwright's report has no stats.{name}"))
     };
     Ok(Count {
-        passed: number("expected")?,
-        failed: number("unexpected")? + number("flaky")?,
+        passed: number("expected")? + number("flaky")?,
+        failed: number("unexpected")?,
         skipped: number("skipped")?,
+        unsteady: number("flaky")?,
     })
 }
 
@@ -142,7 +160,11 @@ mod tests {
     use super::*;
 
     fn count(passed: u64, failed: u64, skipped: u64) -> Count {
-        Count { passed, failed, skipped }
+        Count { passed, failed, skipped, unsteady: 0 }
+    }
+
+    fn unsteady(count: Count, unsteady: u64) -> Count {
+        Count { unsteady, ..count }
     }
 
     #[test]
@@ -159,6 +181,11 @@ mod tests {
                 "Summary [ 61.4s] 90 tests run: 88 passed (3 slow, 1 leaky), 2 exec failed, 0 skipped",
                 count(88, 2, 0),
             ),
+            (
+                "Summary [ 9.0s] 9 tests run: 9 passed (1 slow, 2 flaky), 0 skipped",
+                unsteady(count(9, 0, 0), 2),
+            ),
+            ("Summary [ 9.0s] 9 tests run: 8 passed (1 flaky), 1 failed", unsteady(count(8, 1, 0), 1)),
         ] {
             assert_eq!(nextest(line), Some(expected), "{line}");
         }
@@ -184,10 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn a_playwright_test_that_needed_a_second_try_failed() {
+    fn a_playwright_test_that_needed_a_second_try_is_told() {
         let report = r#"{ "config": {}, "suites": [], "errors": [],
             "stats": { "startTime": "2026-01-01T00:00:00.000Z", "duration": 1892.5, "expected": 7, "skipped": 1, "unexpected": 2, "flaky": 1 } }"#;
-        assert_eq!(playwright(report).unwrap(), count(7, 3, 1));
+        assert_eq!(playwright(report).unwrap(), unsteady(count(8, 2, 1), 1));
         assert!(playwright("{}").unwrap_err().to_string().contains("stats.expected"));
         assert!(playwright("Error: no tests found").is_err());
     }
@@ -222,5 +249,7 @@ mod tests {
         assert_eq!(total.to_string(), "3 passed, 0 failed");
         total += count(1, 2, 4);
         assert_eq!(total.to_string(), "4 passed, 2 failed, 4 skipped");
+        total.unsteady = 2;
+        assert_eq!(total.to_string(), "4 passed, 2 failed, 4 skipped, 2 of them only at the second try");
     }
 }

@@ -21,7 +21,7 @@ pub(super) enum Done {
     Skipped(String),
 }
 
-pub(super) fn perform(workspace: &Workspace, step: Step) -> Result<Done> {
+pub(super) fn perform(workspace: &Workspace, step: Step, tries: Tries) -> Result<Done> {
     if step != Step::Setup {
         screen::heading(title(step));
     }
@@ -31,7 +31,7 @@ pub(super) fn perform(workspace: &Workspace, step: Step) -> Result<Done> {
         Step::Wasm => wasm::build(workspace).map(|package| noted(package.summary)),
         Step::Lint => plain(lint::clippy(workspace)),
         Step::Build => plain(build(workspace)),
-        Step::Tests => nextest(workspace, &Nextest::default()),
+        Step::Tests => nextest(workspace, &Nextest { tries, ..Nextest::default() }),
         Step::Doctests => doctests(workspace),
         Step::Docs => plain(docs(workspace)),
         Step::Deny => return deny(workspace),
@@ -39,7 +39,7 @@ pub(super) fn perform(workspace: &Workspace, step: Step) -> Result<Done> {
             plain(command::stream(&mut workspace.npm(&workspace.web(), ["run", "--silent", "check"])))
         }
         Step::Scripts => scripts(workspace),
-        Step::Browser => browser(workspace, &[], &[]),
+        Step::Browser => browser(workspace, &[], &[], tries),
     };
     ran.map(Done::Ran)
 }
@@ -75,17 +75,27 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     command::stream(&mut workspace.cargo(["build", "--workspace", "--bins", "--tests", "--examples"]))
 }
 
+/// How often a test may run until it has passed.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tries {
+    #[default]
+    One,
+    /// One that failed is tried again, and the counts say so.
+    Two,
+}
+
 /// How the test runner is started, where it differs from the gate.
 pub(crate) struct Nextest<'a> {
     pub(crate) profile: &'a str,
     /// A filter in nextest's language; all tests without one.
     pub(crate) filter: Option<&'a str>,
     pub(crate) environment: Vec<(&'a str, String)>,
+    pub(crate) tries: Tries,
 }
 
 impl Default for Nextest<'_> {
     fn default() -> Self {
-        Nextest { profile: "default", filter: None, environment: Vec::new() }
+        Nextest { profile: "default", filter: None, environment: Vec::new(), tries: Tries::One }
     }
 }
 
@@ -97,6 +107,9 @@ pub(crate) fn nextest(workspace: &Workspace, how: &Nextest<'_>) -> Result<Tally>
         workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast", "--profile", how.profile]);
     if let Some(filter) = how.filter {
         run.args(["--filterset", filter]);
+    }
+    if how.tries == Tries::Two {
+        run.args(["--retries", "1"]);
     }
     run.envs(how.environment.iter().map(|(name, value)| (name, value)));
     let given = env::var(TEST_DATABASE_URL).is_ok_and(|url| !url.is_empty());
@@ -149,12 +162,20 @@ fn scripts(workspace: &Workspace) -> Result<Tally> {
 }
 
 /// The product in Chromium, and what depends on the engine in Firefox: all of it, or only the given files.
-pub(crate) fn browser(workspace: &Workspace, only: &[&str], environment: &[(&str, String)]) -> Result<Tally> {
+pub(crate) fn browser(
+    workspace: &Workspace,
+    only: &[&str],
+    environment: &[(&str, String)],
+    tries: Tries,
+) -> Result<Tally> {
     let report = workspace.notes().join("playwright.json");
     files::forget(&report)?;
     let runner = workspace.web().join("node_modules/@playwright/test/cli.js");
     let mut run = workspace.node(&workspace.web(), [runner.as_path(), Path::new("test")]);
     run.arg("--reporter=list,json").args(only);
+    if tries == Tries::Two {
+        run.args(["--retries", "1"]);
+    }
     run.envs(environment.iter().map(|(name, value)| (name, value)));
     run.env("PLAYWRIGHT_JSON_OUTPUT_FILE", &report);
     run.env("SYNCLINE_BIN", workspace.binary("debug", "syncline"));
@@ -193,7 +214,7 @@ mod tests {
     use super::*;
 
     fn settled(code: i32, passed: u64, failed: u64) -> Result<Count> {
-        let count = Count { passed, failed, skipped: 0 };
+        let count = Count { passed, failed, ..Count::default() };
         settle(&Command::new("runner"), ExitStatus::from_raw(code << 8), count)
     }
 
