@@ -13,6 +13,8 @@ const CHECKSUMS: &str = "SHA256SUMS";
 const EXTENSION_LOADS: &str = "state.js";
 /// It keeps its state to itself.
 const EXTENSION_LEAVES: &[&str] = &["state-bridge.js", "state-codec.js"];
+/// The console's design tokens, which the extension's pages use too.
+const TOKENS: &str = "web/console/assets/tokens.css";
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
@@ -28,6 +30,7 @@ pub(crate) fn perform(workspace: &Workspace) -> Result<()> {
         npm(workspace, &package.folder, folder)?;
         extension(
             &workspace.root.join("apps/checklist/extension"),
+            &workspace.root.join(TOKENS),
             &package.folder,
             &folder.join("extension"),
         )?;
@@ -65,9 +68,12 @@ fn npm(workspace: &Workspace, package: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The extension with what it loads of the package: a copy, because a browser loads an extension from its own folder only.
-fn extension(source: &Path, package: &Path, folder: &Path) -> Result<()> {
+/// The extension with the design tokens and what it loads of the package: copies, because a browser loads an extension
+/// from its own folder only.
+fn extension(source: &Path, tokens: &Path, package: &Path, folder: &Path) -> Result<()> {
     files::copy_tree(source, folder)?;
+    fs::copy(tokens, folder.join("tokens.css"))
+        .with_context(|| format!("cannot copy {}", tokens.display()))?;
     let copy = folder.join("pkg");
     fs::create_dir_all(&copy).with_context(|| format!("cannot create {}", copy.display()))?;
     let mut names = wasm::loads(package, EXTENSION_LOADS, EXTENSION_LEAVES)?;
@@ -95,24 +101,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_has_what_it_loads_of_the_package_and_nothing_else() {
+    fn the_extension_has_the_tokens_and_what_it_loads_of_the_package_and_nothing_else() {
         let base = tempfile::tempdir().unwrap();
-        let [source, package, folder] = ["source", "package", "extension"].map(|name| base.path().join(name));
+        let [source, tokens, package, folder] =
+            ["source", "tokens", "package", "extension"].map(|name| base.path().join(name));
         fs::create_dir(&source).unwrap();
         fs::create_dir(&package).unwrap();
         fs::write(source.join("manifest.json"), "{}").unwrap();
+        fs::write(&tokens, ":root {}").unwrap();
         let state = "import { wasmModule } from \"./wasm.js\"; new URL(\"./state.wasm\", import.meta.url)";
         fs::write(package.join("state.js"), state).unwrap();
         for name in ["wasm.js", "state.wasm", "lock.js", "state.d.ts", "LICENSE-APACHE", "LICENSE-MIT"] {
             fs::write(package.join(name), name).unwrap();
         }
-        extension(&source, &package, &folder).unwrap();
+        extension(&source, &tokens, &package, &folder).unwrap();
         let files: Vec<_> =
             files::tree(&folder).unwrap().iter().map(|file| file.display().to_string()).collect();
         let pkg = ["LICENSE-APACHE", "LICENSE-MIT", "state.js", "state.wasm", "wasm.js"];
-        let wanted: Vec<_> = std::iter::once("manifest.json".to_owned())
-            .chain(pkg.map(|name| format!("pkg/{name}")))
-            .collect();
+        let mut wanted = vec!["manifest.json".to_owned()];
+        wanted.extend(pkg.map(|name| format!("pkg/{name}")));
+        wanted.push("tokens.css".to_owned());
         assert_eq!(files, wanted);
     }
 

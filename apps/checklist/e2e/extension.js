@@ -12,7 +12,7 @@ import { test as base, chromium, expect as baseExpect } from "../../../web/e2e/s
 import { CHROMIUM, FLAGS } from "../../../web/e2e/support/chromium.js";
 
 const WEB = join(import.meta.dirname, "../../../web");
-// What the extension has of the package; xtask ships the same.
+// What the extension has of the package. xtask ships the same, and the tokens of the console.
 const PACKAGE = /^(state.*|errors|wasm|syncline_state.*)\.(js|wasm)$/;
 
 const HEADERS = /** @type {Record<string, Record<string, string>>} */ ({
@@ -57,6 +57,7 @@ export async function openExtension() {
   const folder = await mkdtemp(join(tmpdir(), "syncline-e2e-extension-"));
   const place = join(folder, "extension");
   await cp(join(import.meta.dirname, "../extension"), place, { recursive: true });
+  await cp(join(WEB, "console/assets/tokens.css"), join(place, "tokens.css"));
   for (const file of await readdir(join(WEB, "pkg"))) {
     if (PACKAGE.test(file)) await cp(join(WEB, "pkg", file), join(place, "pkg", file));
   }

@@ -5,7 +5,7 @@
 
 const CONTRAST_MIN = 4.5;
 const MIX_STEP = 0.05;
-// The backgrounds of style.css on which the accent stands.
+// The surface of tokens.css, on which the accent stands.
 const LIGHT = [255, 254, 251];
 const DARK = [20, 28, 27];
 const BLACK = [0, 0, 0];

@@ -44,6 +44,20 @@ test("st_25 content scripts import nothing and know nothing of WASM", async () =
   }
 });
 
+test("design tokens are the console's: the extension's pages load them first and redefine the accent alone", async () => {
+  const defined = (text) => [...text.matchAll(/^\s*(--[\w-]+):/gm)].map(([, name]) => name);
+  const tokens = defined(await readFile(join(import.meta.dirname, "../../../web/console/assets/tokens.css"), "utf8"));
+  const own = defined(await readFile(join(EXTENSION, "style.css"), "utf8"));
+  assert.deepEqual(own, ["--accent", "--accent-hover", "--on-accent"]);
+  for (const file of (await readdir(EXTENSION)).filter((file) => file.endsWith(".html"))) {
+    const sheets = [...(await readFile(join(EXTENSION, file), "utf8")).matchAll(/rel="stylesheet" href="([^"]+)"/g)].map(([, name]) => name);
+    assert.deepEqual(sheets, ["tokens.css", "style.css", "checklist.css"], file);
+  }
+  for (const sheet of ["style.css", "checklist.css"]) {
+    for (const [, name] of (await readFile(join(EXTENSION, sheet), "utf8")).matchAll(/var\((--[\w-]+)/g)) assert.equal(tokens.includes(name), true, name);
+  }
+});
+
 test("every file the manifest names is there, and every icon has the size it claims", async () => {
   const scripts = manifest.content_scripts.flatMap(({ js }) => js);
   const resources = manifest.web_accessible_resources.flatMap(({ resources }) => resources);
