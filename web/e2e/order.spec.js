@@ -75,7 +75,7 @@ test("bk_08 a search that ends before its own answer is shown as ended", async (
 });
 
 test("qu_24 keys that are done while the queues are being read are shown as done", async ({ page, node }) => {
-  for (const path of ["/shelf", "/"]) {
+  for (const path of ["/queue", "/"]) {
     const held = await hold(page, at("/api/queues"));
     await page.goto(path);
     await held.answered;
@@ -86,7 +86,8 @@ test("qu_24 keys that are done while the queues are being read are shown as done
     const { done } = await told();
     held.release();
     await loaded(page);
-    if (path === "/shelf") await expect(page.locator(".queue .counts div", { hasText: "done" }).locator("dd")).toHaveText(String(done));
+    const words = page.locator(".queue").filter({ has: page.getByRole("heading", { name: "words" }) });
+    if (path === "/queue") await expect(words.locator(".counts div", { hasText: "done" }).locator("dd")).toHaveText(String(done));
     else await expect(page.locator("#queue-note")).toHaveText(/^7 queues, at rest/);
     await page.unrouteAll({ behavior: "ignoreErrors" });
   }

@@ -3,7 +3,6 @@
 import { AxeBuilder } from "../../../web/e2e/support/playwright.js";
 import { Node } from "../../../web/e2e/support/node.js";
 import { expect, open, test as base } from "../../../web/e2e/support/test.js";
-import { startThrottlingApi } from "../../../web/e2e/support/throttling.js";
 import { inventedIsbns, startUpstreams } from "../../stand-ins/e2e/upstreams.js";
 
 /** @typedef {Awaited<ReturnType<typeof startUpstreams>>} Upstreams */
@@ -12,13 +11,11 @@ const test = /** @type {typeof base} */ (
   base.extend({
     node: async (/** @type {any} */ { nodeOptions }, /** @type {any} */ use) => {
       const upstreams = await startUpstreams("--share", "library=1");
-      const throttling = await startThrottlingApi();
-      const config = `[[queues]]\nname = "words"\nurl = "${upstreams.url}/words/{key}"\ninterval_ms = 10\n${throttling.config}`;
+      const config = `[[queues]]\nname = "words"\nurl = "${upstreams.url}/words/{key}"\ninterval_ms = 10\n`;
       const node = await Node.start({ config, ...nodeOptions, environment: upstreams.environment });
       await use(node);
       await node.remove();
       await upstreams.remove();
-      await throttling.close();
     },
   })
 );
@@ -71,6 +68,15 @@ test("bk_08 every queue of the pipeline shows its pace, and other tabs see books
   await expect(books(page)).toHaveCount(1);
 });
 
+test("bk_08 the shelf shows its own queues and leads to the page of all", async ({ page }) => {
+  await open(page, "/shelf");
+  await expect(page.locator(".step")).toHaveCount(6);
+  await expect(page.locator(".queue")).toHaveCount(0);
+  await page.locator("main").getByRole("link", { name: /^All queues/ }).click();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Queue");
+  await expect(page.locator(".queue")).toHaveCount(7);
+});
+
 test("bk_02 a search is saved, found page by page and can be removed", async ({ page }) => {
   await open(page, "/shelf");
   await page.getByRole("button", { name: "Search and save" }).click();
@@ -83,22 +89,6 @@ test("bk_02 a search is saved, found page by page and can be removed", async ({ 
   await expect(search.locator(".found li").first()).toBeVisible();
   await search.getByRole("button", { name: /^Remove/ }).click();
   await expect(page.locator("#searches-empty")).toBeVisible();
-});
-
-test("qu_23 qu_22 keys are added to a queue of any API, and its dead list is retried", async ({ page }) => {
-  await open(page, "/shelf");
-  const queue = (/** @type {string} */ name) => page.locator(".queue").filter({ has: page.getByRole("heading", { name }) });
-  await queue("words").getByLabel("Keys").fill("stone, water");
-  await queue("words").getByRole("button", { name: "Add" }).click();
-  await expect(queue("words")).toContainText("2 added");
-  await expect(queue("words").locator(".counts div", { hasText: "done" })).toHaveText("done2");
-
-  await queue("throttled").getByLabel("Keys").fill("lost");
-  await queue("throttled").getByRole("button", { name: "Add" }).click();
-  await queue("throttled").getByText("Dead keys").click({ timeout: 30_000 });
-  await expect(queue("throttled").locator(".refused li")).toContainText("lost");
-  await queue("throttled").getByRole("button", { name: "Retry all" }).click();
-  await expect(queue("throttled")).toContainText("1 key tried once more.");
 });
 
 test("bk_08 the camera reads the barcode of a book, once, and no other goods", async ({ page }) => {

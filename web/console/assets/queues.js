@@ -1,4 +1,4 @@
-// The queues of syncline.toml: how each stands, a form to add keys, and its dead list with a way back.
+// The queues of a node: how each stands, a form to add keys, and its dead list with a way back.
 
 import { ask, serverNow } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
@@ -10,8 +10,7 @@ const COUNTS = /** @type {const} */ (["waiting", "running", "retrying", "done", 
 
 /** @typedef {import("./queue-status.js").QueueStatus} QueueStatus */
 
-/** @param {(name: string) => boolean} isShown which queues are listed */
-export function openQueues(isShown = () => true) {
+export function openQueues() {
   /** @type {Map<string, QueueStatus>} */
   const queues = new Map();
   const show = () => {
@@ -21,11 +20,10 @@ export function openQueues(isShown = () => true) {
   return {
     load(/** @type {QueueStatus[]} */ all) {
       queues.clear();
-      for (const status of all) if (isShown(status.name)) queues.set(status.name, status);
+      for (const status of all) queues.set(status.name, status);
       show();
     },
     put(/** @type {QueueStatus} */ status) {
-      if (!isShown(status.name)) return;
       queues.set(status.name, status);
       show();
     },

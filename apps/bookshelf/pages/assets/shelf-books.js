@@ -99,7 +99,7 @@ export function openBooks() {
 
   return {
     async read() {
-      await merge(ask(`/api/shelf/books?limit=${PAGE}`).catch(noShelf), (page) => {
+      await merge(ask(`/api/shelf/books?limit=${PAGE}`), (page) => {
         books = new Map(page.books.map((/** @type {Book} */ book) => [book.isbn, book]));
         total = page.total;
         next = page.next;
@@ -124,12 +124,6 @@ export function openBooks() {
 function isOlder(/** @type {Book} */ book, /** @type {Book} */ known) {
   const steps = (/** @type {Book} */ { state, cover_state: cover }) => Number(state === "found") + Number(cover !== "waiting");
   return book.added_at === known.added_at && steps(book) < steps(known);
-}
-
-/** A node may have no bookshelf; its other queues are shown all the same. */
-export function noShelf(/** @type {any} */ error) {
-  if (error.status === 404) return { books: [], searches: [], total: 0, next: null };
-  throw error;
 }
 
 /**

@@ -16,7 +16,7 @@ const STEPS = [
 ];
 
 /** Whether a queue is one of the bookshelf's own. */
-export function isOfShelf(/** @type {string} */ name) {
+function isOfShelf(/** @type {string} */ name) {
   return STEPS.some((step) => step.name === name);
 }
 
@@ -29,7 +29,6 @@ export function openPipeline() {
       const status = queues.get(step.name);
       return status ? [{ ...step, status }] : [];
     });
-    at("pipeline-empty").hidden = steps.length > 0;
     keyed(at("pipeline"), steps, ({ name }) => name, createBox);
     const isStopped = steps.some(({ status: { paused, breaker } }) => paused || breaker !== "closed");
     const left = isStopped ? 0 : Math.max(0, ...steps.map(({ status }) => status.left_ms ?? 0));

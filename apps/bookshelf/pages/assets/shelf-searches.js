@@ -4,7 +4,7 @@ import { ask } from "/assets/api.js";
 import { at, h, keyed, say } from "/assets/dom.js";
 import { count } from "/assets/format.js";
 import { merge } from "/assets/news.js";
-import { cover, noShelf } from "./shelf-books.js";
+import { cover } from "./shelf-books.js";
 
 const FOUND_SHOWN = 24;
 const WORDS = { title: "title", creator: "author", publisher: "publisher", any: "anywhere", ndc: "class", from: "from", until: "until" };
@@ -54,7 +54,7 @@ export function openSearches() {
 
   return {
     async read() {
-      await merge(ask("/api/shelf/searches").catch(noShelf), (all) => {
+      await merge(ask("/api/shelf/searches"), (all) => {
         searches = new Map(all.searches.map((/** @type {Search} */ search) => [search.id, search]));
         show();
       });
