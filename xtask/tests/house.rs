@@ -122,7 +122,8 @@ const APPLICATION_WORDS: [&str; 11] = [
 ];
 const STILL_THERE: &[(&str, &str)] = &[
     ("crates/syncline-cli/src/parts.rs", "the one list of apps; no other file of the programs may name them"),
-    ("crates/syncline-cli/tests/", "the whole program, apps included, is tested where it is put together"),
+    ("crates/syncline-cli/tests/all_parts.rs", "walks over a node with everything that the program has"),
+    ("crates/syncline-cli/tests/process/parts.rs", "an app that is off leaves nothing behind"),
     ("crates/syncline-store/src/parts.rs", "steps that rename what earlier builds called otherwise"),
     ("crates/syncline-store/tests/fixtures/", "a database of an earlier build"),
     ("crates/syncline-store/tests/conformance/guest.rs", "takes over that database"),

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-
-use crate::program::{Node, run, syncline};
+use syncline_testing::process::{Node, run, syncline};
 
 fn ask(node: &Node, arguments: &[&str]) -> Output {
     run(node.folder.path(), arguments, &[("SYNCLINE_URL", &node.url())])

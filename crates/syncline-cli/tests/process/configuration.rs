@@ -1,6 +1,6 @@
 //! What the program says to settings that cannot be.
 
-use crate::program::run;
+use syncline_testing::process::run;
 
 #[test]
 fn beyond_loopback_without_a_token_a_node_refuses_with_one_clear_sentence() {
@@ -49,7 +49,6 @@ fn check_prints_what_all_layers_come_to_and_starts_nothing() {
         "database_url = \"sqlite:elsewhere/syncline.db\"",
         "token = \"[redacted]\"",
         "level = \"warn\"",
-        "name = \"picture\"",
     ] {
         assert!(printed.lines().any(|found| found == line), "{line}\n{printed}");
     }

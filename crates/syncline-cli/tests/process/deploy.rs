@@ -1,11 +1,12 @@
 //! What `deploy/` holds is true of the programs it is for.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::program::Node;
-use crate::sending::{CallBox, Frontend};
+use syncline_node::part::Kind;
+use syncline_testing::process::{Node, ask, serversync};
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
@@ -24,12 +25,30 @@ fn metrics(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// What a `serversync` shows that sends to this node.
+fn metrics_of_worker(node: &Node) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = serversync(folder.path(), &[]);
+    command.env("DATABASE_URL", "sqlite:box.db?mode=rwc").env("FRONTEND_BASE_URL", node.url());
+    command.env("SYNC_METRICS_LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut worker = command.spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(worker.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim_end().strip_prefix("listening on http://").unwrap().parse().unwrap();
+    let (status, text) = ask(address, "GET", "/metrics", &[], "");
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    assert_eq!(status, 200, "{text}");
+    text
+}
+
 #[test]
 fn ss_12_every_metric_in_alerts_and_dashboard_is_one_that_a_program_shows() {
-    let node = Node::start("");
-    let worker = CallBox::new(None).start(&Frontend::Node(&node), &[]);
+    let apps = syncline_cli::all_parts().into_iter().filter(|part| part.kind() == Kind::App);
+    let apps: Vec<&str> = apps.map(|part| part.name()).collect();
+    let node = Node::start_in(tempfile::tempdir().unwrap(), "", &[("SYNCLINE_APPS", &apps.join(","))]);
     let (_, of_node) = node.ask("GET", "/metrics", &[], "");
-    let shown = metrics(&(of_node + &worker.metrics()));
+    let shown = metrics(&(of_node + &metrics_of_worker(&node)));
     assert!(shown.contains("syncline_outbox_pending") && shown.contains("syncline_http_requests_total"));
     for (file, least) in [("prometheus-alerts.yml", 8), ("grafana-dashboard.json", 25)] {
         // The query that finds the instances has a pattern of names instead of one.
@@ -99,7 +118,7 @@ fn ss_12_the_environment_samples_hold_settings_that_the_programs_take() {
     };
     let sample = read("serversync.env");
     let folder = tempfile::tempdir().unwrap();
-    let mut check = crate::program::serversync(folder.path(), &["--check"]);
+    let mut check = serversync(folder.path(), &["--check"]);
     // Those that are commented out too; of two for one name the later one wins.
     let environment = check.envs(sample.lines().filter_map(set));
     // It looks into the database, and the sample's is not here.

@@ -5,17 +5,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 
 use serde_json::{Value, json};
-
-use crate::program::{Node, ask, number};
+use syncline_testing::process::{Node, ask, number};
 
 const BATCH: u64 = 50;
+
+const FILE: &str = "[[entities]]\nname = \"order\"\n";
 
 /// A batch of changes of ten entities, each of which counts how often it was changed.
 fn batch(number: u64) -> String {
     let entries: Vec<Value> = (0..BATCH)
         .map(|place| {
             let id = number * BATCH + place + 1;
-            json!({ "id": id, "entityType": "call_log", "entityId": format!("c-{}", id % 10),
+            json!({ "id": id, "entityType": "order", "entityId": format!("o-{}", id % 10),
                 "payload": { "last": id }, "createdAt": "2026-02-07T10:00:00Z" })
         })
         .collect();
@@ -40,7 +41,7 @@ fn ss_24_a_receiver_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
     let mut folder = Some(tempfile::tempdir().unwrap());
     let (mut applied, mut duplicates) = (0, 0);
     for round in 0..kills {
-        let node = Node::start_in(folder.take().unwrap(), "", &[]);
+        let node = Node::start_in(folder.take().unwrap(), FILE, &[]);
         let address = node.address;
         let (thrown, heard) = mpsc::channel();
         let sender = std::thread::spawn(move || {
@@ -55,7 +56,7 @@ fn ss_24_a_receiver_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
         folder = Some(node.kill());
         sender.join().unwrap();
 
-        let node = Node::start_in(folder.take().unwrap(), "", &[]);
+        let node = Node::start_in(folder.take().unwrap(), FILE, &[]);
         let (status, body) = ask(node.address, "POST", "/api/ingest/sync", &[], &batch(round));
         assert_eq!(status, 200, "{body}");
         let answer: Value = serde_json::from_str(&body).unwrap();
@@ -68,8 +69,8 @@ fn ss_24_a_receiver_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
         duplicates += of("duplicate");
         folder = Some(node.kill());
     }
-    let node = Node::start_in(folder.take().unwrap(), "", &[]);
-    let listed = node.get("/api/entities/call_log");
+    let node = Node::start_in(folder.take().unwrap(), FILE, &[]);
+    let listed = node.get("/api/entities/order");
     let entities = listed["entities"].as_array().unwrap();
     assert_eq!(entities.len(), 10);
     let newest: u64 =

@@ -4,8 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use rustix::process::Signal;
-
-use crate::program::{Node, answer};
+use syncline_testing::process::{Node, answer};
 
 #[test]
 fn asked_to_stop_a_node_finishes_what_is_in_flight_and_takes_nothing_new() {
@@ -112,8 +111,11 @@ fn a_port_that_is_taken_is_an_error_in_one_sentence() {
     let node = Node::start("");
     let folder = tempfile::tempdir().unwrap();
     let address = node.address.to_string();
-    let output =
-        crate::program::run(folder.path(), &["serve", "--listen", &address, "--log-level", "off"], &[]);
+    let output = syncline_testing::process::run(
+        folder.path(),
+        &["serve", "--listen", &address, "--log-level", "off"],
+        &[],
+    );
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");

@@ -6,8 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
-
-use crate::program::{Node, run, syncline};
+use syncline_testing::process::{Node, run, syncline};
 
 fn ask(node: &Node, arguments: &[&str]) -> Output {
     run(node.folder.path(), arguments, &[("SYNCLINE_URL", &node.url())])

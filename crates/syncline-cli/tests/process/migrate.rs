@@ -4,17 +4,17 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use syncline_sim::postgres::Cluster;
-
-use crate::frontend::Plain;
-use crate::outbox::said;
-use crate::program::run;
-use crate::sending::CallBox;
+use syncline_testing::process::{Node, run, serversync};
 
 const APPLICATION: &str = "CREATE TABLE sync_outbox (id bigserial PRIMARY KEY, entity_type text NOT NULL, entity_id text NOT NULL, \
      payload jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(), processed_at timestamptz); \
      CREATE TABLE kv (mine text); CREATE TABLE locks (mine text); INSERT INTO kv VALUES ('untouched'); \
-     INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('call_log', 'c1', '{\"n\":1}'); \
+     INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('order', 'o1', '{\"n\":1}'); \
      CREATE ROLE box LOGIN";
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
 
 /// Runs a script as an administrator would, by `psql` where there is one.
 fn administrate(cluster: &Cluster, sql: &str) {
@@ -37,9 +37,15 @@ fn hs_04_on_postgres_a_role_that_may_only_change_rows_sends_from_tables_that_an_
     cluster.execute("shop", APPLICATION).unwrap();
     let url = cluster.url("shop");
     let (_, server) = url.split_once('@').unwrap();
-    let of = CallBox::new(Some(&format!("postgres://box@{server}")));
-    let frontend = Plain::start();
-    let send = |arguments: &[&str]| -> Output { of.send(&frontend.url(), arguments, &[]) };
+    let folder = tempfile::tempdir().unwrap();
+    let frontend = Node::start("jobs = []\n[[entities]]\nname = \"order\"\n");
+    let send = |arguments: &[&str]| -> Output {
+        let mut command = serversync(folder.path(), arguments);
+        command
+            .env("DATABASE_URL", format!("postgres://box@{server}"))
+            .env("FRONTEND_BASE_URL", frontend.url());
+        command.env("SYNCLINE_LOG_FORMAT", "json").output().unwrap()
+    };
 
     let unprepared = send(&["--no-migrate", "--once"]);
     assert_ne!(unprepared.status.code(), Some(0));
@@ -47,7 +53,7 @@ fn hs_04_on_postgres_a_role_that_may_only_change_rows_sends_from_tables_that_an_
     let denied = send(&["--once"]);
     assert!(said(&denied).contains("syncline migrate --print"), "{}", said(&denied));
 
-    let printed = run(of.folder.path(), &["migrate", "--print", "--system", "outbox"], &[]);
+    let printed = run(folder.path(), &["migrate", "--print", "--system", "outbox"], &[]);
     let sql = String::from_utf8(printed.stdout).unwrap();
     assert!(sql.contains("What is changed in the application's table: eight columns"), "{sql}");
     administrate(&cluster, &sql);

@@ -1,8 +1,7 @@
 //! Several nodes on one PostgreSQL.
 
 use syncline_sim::postgres;
-
-use crate::program::Node;
+use syncline_testing::process::Node;
 
 #[test]
 fn vw_21_nodes_on_one_postgres_see_each_others_viewers() {

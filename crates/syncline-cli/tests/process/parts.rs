@@ -1,8 +1,7 @@
 //! One system alone: what is switched off leaves nothing behind.
 
-use serde_json::Value;
-
-use crate::program::{Node, run};
+use serde_json::{Value, json};
+use syncline_testing::process::{Node, run};
 
 /// The names of all tables in a node's database.
 fn tables(node: &Node) -> Vec<String> {
@@ -23,10 +22,8 @@ fn is_of_store(table: &str) -> bool {
 
 #[test]
 fn hs_03_one_system_alone_has_its_own_tables_routes_metrics_topics_and_pages() {
-    let start = |systems: &str| {
-        let environment = [("SYNCLINE_SYSTEMS", systems), ("SYNCLINE_APPS", "")];
-        Node::start_in(tempfile::tempdir().unwrap(), "", &environment)
-    };
+    let start =
+        |systems: &str| Node::start_in(tempfile::tempdir().unwrap(), "", &[("SYNCLINE_SYSTEMS", systems)]);
     let node = start("lock");
     let found = tables(&node);
     assert!(found.iter().all(|name| name.starts_with("syncline_lock") || is_of_store(name)), "{found:?}");
@@ -34,7 +31,7 @@ fn hs_03_one_system_alone_has_its_own_tables_routes_metrics_topics_and_pages() {
         node.ask("POST", "/api/locks/one/acquire", &[("content-type", "application/json")], "{}").0,
         200
     );
-    for path in ["/api/queues", "/api/kv", "/api/viewer", "/api/state", "/api/outbox", "/api/shelf/books"] {
+    for path in ["/api/queues", "/api/kv", "/api/viewer", "/api/state", "/api/outbox"] {
         assert_eq!(node.ask("GET", path, &[], "").0, 404, "{path}");
     }
     let (_, metrics) = node.ask("GET", "/metrics", &[], "");
@@ -60,7 +57,7 @@ fn hs_03_one_system_alone_has_its_own_tables_routes_metrics_topics_and_pages() {
 
 #[test]
 fn hs_03_a_node_has_all_systems_and_no_app_unless_told() {
-    let node = Node::start_in(tempfile::tempdir().unwrap(), "", &[("SYNCLINE_APPS", "")]);
+    let node = Node::start("");
     for path in ["/api/queues", "/api/kv", "/api/viewer", "/api/state", "/api/outbox", "/api/locks"] {
         assert_eq!(node.ask("GET", path, &[], "").0, 200, "{path}");
     }
@@ -68,6 +65,11 @@ fn hs_03_a_node_has_all_systems_and_no_app_unless_told() {
         assert_eq!(node.ask("GET", path, &[], "").0, 404, "{path}");
     }
     assert!(!tables(&node).iter().any(|name| name.contains("shelf")));
+    // The jobs that an app runs by default, and the kinds of entities that it brings, are off with it.
+    assert_eq!(node.get("/api/jobs")["jobs"], json!([]));
+    let entry = json!({ "entityType": "call_log", "entityId": "c1", "payload": {}, "createdAt": "2026-02-07T10:20:30Z" });
+    let (_, body) = node.ask("POST", "/api/ingest/sync", &[], &json!({ "entries": [entry] }).to_string());
+    assert!(body.contains("unknown entity type"), "{body}");
     let folder = tempfile::tempdir().unwrap();
     let said = run(folder.path(), &["serve", "--check", "--apps", "bookshelv"], &[]);
     assert_eq!(said.status.code(), Some(2));

@@ -6,13 +6,51 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use syncline_sim::postgres;
+use syncline_testing::process::{Node, number, run};
+use syncline_testing::{Reply, StubApi};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-use crate::program::{Node, number, run};
-use crate::upstreams::Upstreams;
+/// Longest path that the API takes: a slash and 200 letters.
+const PATH_MAX: usize = 201;
 
 /// Calls at once in the crash tests: so many can be under way when a node dies.
 const AT_ONCE: u64 = 4;
+
+/// An API that tells by which path it was asked, on a runtime of its own.
+struct Echo {
+    api: StubApi,
+    _runtime: Runtime,
+}
+
+impl Echo {
+    /// Starts one whose replies take this long.
+    fn start(latency: Duration) -> Echo {
+        Echo::start_with(move |path| {
+            let reply = match path.len() {
+                0..=PATH_MAX => Reply::new(200, &json!({ "path": path }).to_string()),
+                _ => Reply::new(422, r#"{"error":"a word has at most 200 letters"}"#),
+            };
+            reply.after(latency)
+        })
+    }
+
+    fn start_with(rule: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Echo {
+        let runtime = Runtime::new().unwrap();
+        let api = runtime.block_on(StubApi::start(move |path, _| rule(path)));
+        Echo { api, _runtime: runtime }
+    }
+
+    /// The key of every call so far.
+    fn keys(&self) -> Vec<String> {
+        self.api.calls().iter().map(|call| call.path[1..].to_owned()).collect()
+    }
+}
+
+/// How many of these were there before.
+fn repeated(keys: &[String]) -> usize {
+    keys.len() - keys.iter().collect::<BTreeSet<_>>().len()
+}
 
 fn enqueue(node: &Node, queue: &str, kind: &str, keys: &[String]) -> Value {
     let body = json!({ "kind": kind, "keys": keys }).to_string();
@@ -36,14 +74,6 @@ fn keys(node: &Node, queue: &str, state: &str) -> BTreeMap<String, Value> {
     }
 }
 
-/// Waits until so many keys have ever ended well.
-pub(crate) fn until_done(node: &Node, queue: &str, count: u64) {
-    while node.get(&format!("/api/queues/{queue}"))["done_total"].as_u64().unwrap() < count {
-        // The node has better things to do than to answer this all the time.
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Events of a node as they come: name and data.
 fn events(node: &Node, topics: &str) -> impl Iterator<Item = (String, Value)> + use<> {
     let mut stream = node.connect();
@@ -61,12 +91,8 @@ fn events(node: &Node, topics: &str) -> impl Iterator<Item = (String, Value)> + 
 
 #[test]
 fn qu_23_a_queue_of_any_api_is_declared_in_a_file_and_brings_results_over_http_and_as_events() {
-    let upstreams = Upstreams::start(&["--pace", "words=5"]);
-    let file = format!(
-        "jobs = []\n[[queues]]\nname = \"words\"\nurl = \"{}/words/{{key}}\"\ninterval_ms = 5\n",
-        upstreams.origin
-    );
-    let node = Node::start(&file);
+    let echo = Echo::start(Duration::ZERO);
+    let node = Node::start(&format!("jobs = []\n{}", echo.api.queue("words", "interval_ms = 5")));
     let mut events = events(&node, "queue");
     let words: Vec<String> = (0..20).map(|n| format!("word {n}/ü")).collect();
     let too_long = "x".repeat(201);
@@ -92,7 +118,7 @@ fn qu_23_a_queue_of_any_api_is_declared_in_a_file_and_brings_results_over_http_a
 
     let result = node.get("/api/queues/words/results/word%203%2F%C3%BC?wait_ms=5000");
     assert_eq!((&result["state"], &result["attempts"]), (&json!("done"), &json!(1)));
-    assert_eq!(result["result"]["backwards"], "ü/3 drow");
+    assert_eq!(result["result"]["path"], "/word%203%2F%C3%BC");
     let failed = node.get(&format!("/api/queues/words/results/{too_long}"));
     assert!(failed["reason"].as_str().unwrap().contains("at most 200 letters"), "{failed}");
 
@@ -100,23 +126,22 @@ fn qu_23_a_queue_of_any_api_is_declared_in_a_file_and_brings_results_over_http_a
     assert_eq!(enqueue(&node, "words", "new", &words[..1])["unchanged"], 1);
     assert_eq!(enqueue(&node, "words", "again", &words[..1])["added"], 1);
     assert_eq!(node.get("/api/queues/words/results/word%200%2F%C3%BC?wait_ms=5000")["state"], "done");
-    let seen = upstreams.figures("words");
-    assert_eq!((seen.calls, seen.too_many, seen.asked_again, seen.most_at_once), (22, 0, 1, 1));
-    assert!(seen.smallest_gap_ms >= Some(5.0), "{seen:?}");
+    let asked = echo.keys();
+    assert_eq!((asked.len(), repeated(&asked)), (22, 1), "{asked:?}");
+    assert!(echo.api.smallest_gap() >= Duration::from_millis(5), "{:?}", echo.api.smallest_gap());
     let (_, metrics) = node.ask("GET", "/metrics", &[], "");
     assert!(metrics.contains("syncline_queue_done_total{queue=\"words\"} 21"), "{metrics}");
 }
 
 #[test]
 fn qu_22_qu_24_queues_are_filled_watched_and_mended_on_the_command_line() {
-    let upstreams = Upstreams::start(&["--pace", "words=1"]);
-    let busy = Upstreams::start(&["--pace", "words=0", "--flaky", "429=1"]);
+    let echo = Echo::start(Duration::ZERO);
+    let busy = Echo::start_with(|_| Reply::new(429, "{}"));
     let file = format!(
-        "jobs = []\n\
-         [[queues]]\nname = \"words\"\nurl = \"{}/words/{{key}}\"\ninterval_ms = 1\n\
-         [[queues]]\nname = \"nobody\"\nurl = \"{}/words/{{key}}\"\ninterval_ms = 1\nretry_delay_ms = 1\n\
-         max_attempts = 2\nfailure_attempts = 10\n",
-        upstreams.origin, busy.origin
+        "jobs = []\n{}{}",
+        echo.api.queue("words", "interval_ms = 1"),
+        busy.api
+            .queue("nobody", "interval_ms = 1\nretry_delay_ms = 1\nmax_attempts = 2\nfailure_attempts = 10")
     );
     let node = Node::start(&file);
     let url = node.url();
@@ -129,12 +154,11 @@ fn qu_22_qu_24_queues_are_filled_watched_and_mended_on_the_command_line() {
     std::fs::write(node.folder.path().join("keys"), "# words\ntide\n\nmoon\n").unwrap();
     let (code, said) = syncline(&["queue", "add", "words", "--file", "keys", "sun", "--wait", "--json"]);
     let results: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let backwards: BTreeSet<&str> =
-        results.iter().map(|one| one["result"]["backwards"].as_str().unwrap()).collect();
-    assert_eq!((code, backwards), (0, ["edit", "noom", "nus"].into()));
+    let paths: BTreeSet<&str> = results.iter().map(|one| one["result"]["path"].as_str().unwrap()).collect();
+    assert_eq!((code, paths), (0, ["/tide", "/moon", "/sun"].into()));
     assert_eq!(syncline(&["queue", "add", "words", "sun"]), (0, "1 unchanged\n".to_owned()));
     let (code, said) = syncline(&["queue", "results", "words", "tide", "--wait", "5"]);
-    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["letters"], 4);
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["path"], "/tide");
     assert_eq!(code, 0);
 
     let (code, said) = syncline(&["queue", "add", "nobody", "a", "b", "--wait"]);
@@ -150,7 +174,7 @@ fn qu_22_qu_24_queues_are_filled_watched_and_mended_on_the_command_line() {
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!((code, &cells[1..9]), (0, &["1", "every", "1", "ms", "0", "0", "0", "3"][..]), "{listed}");
     let (_, shown) = syncline(&["queue", "show", "words"]);
-    assert!(shown.contains("3 done") && shown.contains("\"edit\""), "{shown}");
+    assert!(shown.contains("3 done") && shown.contains("\"/tide\""), "{shown}");
     let (code, said) = syncline(&["queue", "show", "none"]);
     assert!(code == 1 && said.contains("none"), "{said}");
     assert_eq!(syncline(&["queue", "add", "words"]).0, 2);
@@ -159,50 +183,42 @@ fn qu_22_qu_24_queues_are_filled_watched_and_mended_on_the_command_line() {
 /// A node is killed again and again while it works through a queue.
 fn killed_again_and_again(environment: &[(&str, &str)]) {
     let (tasks, kills) = (number("SYNCLINE_QUEUE_TASKS", 200), number("SYNCLINE_QUEUE_KILLS", 2));
-    let upstreams = Upstreams::start(&["--pace", "words=0", "--latency", "2"]);
+    let echo = Echo::start(Duration::from_millis(2));
     // A call that nobody ends counts as lost some seconds after its time-out, and its place is taken for so long.
-    let file = format!(
-        "jobs = []\n[[queues]]\nname = \"words\"\nurl = \"{}/words/{{key}}\"\nconcurrency = {AT_ONCE}\n\
-         interval_ms = 0\ntimeout_sec = 1\n",
-        upstreams.origin
-    );
+    let pace = format!("concurrency = {AT_ONCE}\ninterval_ms = 0\ntimeout_sec = 1");
+    let file = format!("jobs = []\n{}", echo.api.queue("words", &pace));
     let start = |folder: TempDir| Node::start_in(folder, &file, environment);
     let words: Vec<String> = (0..tasks).map(|n| format!("w{n}")).collect();
     let mut node = start(tempfile::tempdir().unwrap());
     words
         .chunks(1_000)
         .for_each(|words| assert_eq!(enqueue(&node, "words", "new", words)["added"], words.len()));
-    let mut stored: Vec<(BTreeSet<String>, u64)> = Vec::new();
+    let mut stored: Vec<(BTreeSet<String>, usize)> = Vec::new();
     for kill in 1..=kills {
         let enough = tasks * kill / (kills + 1);
-        until_done(&node, "words", enough);
+        node.wait_for_queue("words", enough);
         let done: BTreeSet<String> = keys(&node, "words", "done").into_keys().collect();
-        stored.push((done, upstreams.figures("words").calls));
+        stored.push((done, echo.keys().len()));
         node = start(node.kill());
     }
-    until_done(&node, "words", tasks);
+    node.wait_for_queue("words", tasks);
 
     let results = keys(&node, "words", "done");
     assert_eq!(results.len() as u64, tasks, "none is lost");
     for (word, result) in &results {
-        assert_eq!(result["backwards"], word.chars().rev().collect::<String>());
+        assert_eq!(result["path"], format!("/{word}"));
     }
-    let calls = upstreams.calls("words");
+    let calls = echo.keys();
     for (done, calls_then) in &stored {
-        let later = calls.iter().filter(|call| call.n > *calls_then);
-        let again: Vec<&str> =
-            later.map(|call| call.key.as_str()).filter(|key| done.contains(*key)).collect();
+        let again: Vec<&String> = calls[*calls_then..].iter().filter(|key| done.contains(*key)).collect();
         assert!(again.is_empty(), "called although their results were stored: {again:?}");
     }
-    let mut by_key: BTreeMap<&str, u64> = BTreeMap::new();
-    calls.iter().for_each(|call| *by_key.entry(&call.key).or_default() += 1);
-    let more: u64 = by_key.values().map(|count| count - 1).sum();
+    let more = repeated(&calls) as u64;
     println!("tasks={tasks} kills={kills} calls={} lost=0 made again={more}", calls.len());
     assert!(
         more <= kills * AT_ONCE,
         "{more} calls were made again; at most {AT_ONCE} were under way at each kill"
     );
-    assert_eq!(upstreams.stop().apis[4].too_many, 0);
 }
 
 #[test]

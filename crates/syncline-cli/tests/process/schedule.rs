@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-
-use crate::program::{Node, run};
+use syncline_testing::process::{Node, run};
 
 /// A job that fires every second and writes its bucket and its node's process into a file, then takes a while.
 fn writing_job(file: &Path) -> String {

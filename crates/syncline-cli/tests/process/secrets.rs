@@ -1,8 +1,7 @@
 //! A canary in every secret, and a search for it in everything that comes out.
 
 use rustix::process::Signal;
-
-use crate::program::{Node, run};
+use syncline_testing::process::{Node, run};
 
 const FILE: &str = r#"
 token = "canary-token-12345"

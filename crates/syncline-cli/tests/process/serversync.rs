@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::program::serversync;
+use syncline_testing::process::serversync;
 
 fn run(arguments: &[&str], environment: &[(&str, &str)]) -> (Output, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::program::{Node, is_open};
+use syncline_testing::process::Node;
 
 /// Opens connections that will never get to the point.
 fn dawdlers(node: &Node, count: usize, words: &str) -> Vec<TcpStream> {
@@ -68,4 +68,12 @@ fn a_body_that_is_too_large_is_answered_even_to_those_who_send_all_of_it_first()
         assert_eq!(status, 413, "{body}");
         assert!(body.contains("\"success\":false") && body.contains("\"code\":\"too-large\""), "{body}");
     }
+}
+
+/// Whether the other side has not closed, without waiting for it.
+fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let peeked = stream.peek(&mut [0; 1]);
+    stream.set_nonblocking(false).unwrap();
+    matches!(peeked, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }
