@@ -125,7 +125,18 @@ impl Config {
             let root = Section::root(&report, document.as_ref());
             let (sources, told) = (BTreeMap::new(), Vec::new());
             let data = PathBuf::new();
-            Settings { flags, token, environment, root, report: &report, sources, data, told }.read(parts)
+            Settings {
+                flags,
+                token,
+                environment,
+                root,
+                report: &report,
+                sources,
+                data,
+                told,
+                part_is_on: false,
+            }
+            .read(parts)
         };
         let problems = report.into_problems();
         if !problems.is_empty() {
@@ -218,7 +229,15 @@ pub struct Settings<'a> {
     report: &'a Report,
     sources: BTreeMap<&'static str, Place>,
     data: PathBuf,
-    told: Vec<Box<dyn Any>>,
+    told: Vec<Told>,
+    /// Whether the part that is being configured is on.
+    part_is_on: bool,
+}
+
+/// What a part told those that are configured after it.
+struct Told {
+    fact: Box<dyn Any>,
+    part_is_on: bool,
 }
 
 impl<'a> Settings<'a> {
@@ -257,12 +276,18 @@ impl<'a> Settings<'a> {
 
     /// Tells parts that are configured later: an app declares what a system then reads.
     pub fn tell<T: 'static>(&mut self, fact: T) {
-        self.told.push(Box::new(fact));
+        self.told.push(Told { fact: Box::new(fact), part_is_on: self.part_is_on });
     }
 
-    /// What parts that were configured before have told.
+    /// What parts that were configured before have told. Those that are off tell too: the file may speak of what they have.
     pub fn told<T: 'static>(&self) -> impl Iterator<Item = &T> {
-        self.told.iter().filter_map(|fact| fact.downcast_ref::<T>())
+        self.told.iter().filter_map(|told| told.fact.downcast_ref::<T>())
+    }
+
+    /// What parts that are on have told.
+    pub fn told_by_parts_on<T: 'static>(&self) -> impl Iterator<Item = &T> {
+        let on = self.told.iter().filter(|told| told.part_is_on);
+        on.filter_map(|told| told.fact.downcast_ref::<T>())
     }
 
     fn read(mut self, mut parts: Vec<Box<dyn Part>>) -> Config {
@@ -296,6 +321,7 @@ impl<'a> Settings<'a> {
         let on = self.chosen(&parts);
         for kind in [Kind::App, Kind::System] {
             for part in parts.iter_mut().filter(|part| part.kind() == kind) {
+                self.part_is_on = on.contains(&part.name());
                 part.configure(&mut self);
             }
         }

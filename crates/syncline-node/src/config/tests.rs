@@ -15,8 +15,8 @@ use crate::part::{BuildError, Setup};
 use crate::queue::PartQueue;
 use crate::schedule::{JobKind, Run};
 
-/// An app that declares one of everything that a system reads.
-struct App;
+/// An app that declares one of everything that a system reads, and the parts that it needs.
+struct App(&'static [&'static str]);
 
 #[async_trait]
 impl Part for App {
@@ -29,7 +29,7 @@ impl Part for App {
     }
 
     fn needs(&self) -> &'static [&'static str] {
-        &["viewer"]
+        self.0
     }
 
     fn configure(&mut self, settings: &mut Settings<'_>) {
@@ -75,15 +75,16 @@ impl<T: Send> Part for Probe<T> {
 fn probe<T: Send + 'static>(file: &str, read: fn(&Settings<'_>) -> T) -> T {
     let found = Arc::new(Mutex::new(None));
     let file = written(file);
-    let flags = Flags { config: Some(file.path().to_owned()), ..Flags::default() };
-    let parts: Vec<Box<dyn Part>> = vec![Box::new(App), Box::new(Probe(read, Arc::clone(&found)))];
+    let apps = Some("painter".to_owned());
+    let flags = Flags { config: Some(file.path().to_owned()), apps, ..Flags::default() };
+    let parts: Vec<Box<dyn Part>> = vec![Box::new(App(&[])), Box::new(Probe(read, Arc::clone(&found)))];
     Config::load(&flags, &|_| None, parts).unwrap();
     found.lock().unwrap().take().unwrap()
 }
 
 fn parts() -> Vec<Box<dyn Part>> {
     let mut parts = crate::systems();
-    parts.push(Box::new(App));
+    parts.push(Box::new(App(&["viewer"])));
     parts
 }
 

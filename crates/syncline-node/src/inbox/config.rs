@@ -27,9 +27,9 @@ pub struct FileType {
     pub path: &'static str,
 }
 
-/// The kinds of a file, after those that parts told of.
+/// The kinds of a file, after those that parts that are on told of.
 pub(crate) fn read(settings: &Settings<'_>) -> Vec<EntityKind> {
-    let mut entities: Vec<EntityKind> = settings.told::<EntityKind>().cloned().collect();
+    let mut entities: Vec<EntityKind> = settings.told_by_parts_on::<EntityKind>().cloned().collect();
     let mut declared = Vec::new();
     for section in settings.sections("entities").unwrap_or_default() {
         section.missing("name", "a name such as order");

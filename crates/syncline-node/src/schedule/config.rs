@@ -120,12 +120,16 @@ pub struct JobKind {
     pub by_default: bool,
 }
 
-/// The jobs of a file; where it says nothing those that parts run by default, none for `jobs = []`.
+/// The jobs of a file; where it says nothing those that parts that are on run by default, none for `jobs = []`.
 pub(crate) fn read(settings: &Settings<'_>) -> Vec<Job> {
-    let kinds: Vec<JobKind> = settings.told().copied().collect();
     let Some(sections) = settings.sections("jobs") else {
-        return kinds.iter().filter(|kind| kind.by_default).map(by_default).collect();
+        return settings
+            .told_by_parts_on()
+            .filter(|kind: &&JobKind| kind.by_default)
+            .map(by_default)
+            .collect();
     };
+    let kinds: Vec<JobKind> = settings.told().copied().collect();
     let mut jobs: Vec<Job> = Vec::new();
     for (index, section) in sections.into_iter().enumerate() {
         let name = section.text("name");
