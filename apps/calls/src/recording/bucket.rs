@@ -12,6 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use reqwest::{Body, RequestBuilder, Response};
 use rusty_s3::{Credentials, S3Action, UrlStyle};
+use syncline_core::text::excerpt;
 use tokio_util::io::ReaderStream;
 
 use super::S3;
@@ -25,9 +26,8 @@ const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
 /// Bytes read from the disk at a time while sending.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Most of a refusal that is read, and most of it that is shown.
+/// Most of a refusal that is read.
 const REFUSAL_MAX_BYTES: usize = 4 * 1024;
-const REFUSAL_MAX_CHARS: usize = 300;
 
 const RECORDING_ID: &str = "x-amz-meta-recording-id";
 const SHA256: &str = "x-amz-meta-sha256";
@@ -174,6 +174,5 @@ async fn sent(request: RequestBuilder, expected: &[StatusCode]) -> Result<Respon
         return Ok(response);
     }
     let said = outbound::opening(response, REFUSAL_MAX_BYTES).await;
-    let said: String = said.chars().take(REFUSAL_MAX_CHARS).collect();
-    Err(Error::Bucket(format!("it answered {status}: {said}")))
+    Err(Error::Bucket(format!("it answered {status}: {}", excerpt(&said))))
 }
