@@ -14,7 +14,7 @@ mod door;
 mod error;
 mod events;
 pub(crate) mod guard;
-pub(crate) mod health;
+mod health;
 mod metrics;
 mod openapi;
 mod pages;

@@ -300,7 +300,7 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
         tokio::select! {
             () = halt.cancelled() => return,
             _ = tidy.tick() => context.registry.tidy(),
-            _ = readiness.tick(), if has_kv => context.readiness.look(context.node.as_str(), &*context.kv).await,
+            _ = readiness.tick() => context.readiness.look(&context.store).await,
             _ = sweep.tick() => {
                 if has_kv && let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
                     context.kv_errors.increment(1);

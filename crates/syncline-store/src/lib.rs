@@ -287,6 +287,15 @@ impl Store {
         }
     }
 
+    /// Makes the store commit a change that leaves nothing behind and needs the tables of no part: a store that answers may
+    /// take no writes, because its disk is full or it was made read-only.
+    pub async fn try_write(&self) -> Result<(), Error> {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.try_write().await,
+            Engine::Postgres(engine) => engine.try_write().await,
+        }
+    }
+
     /// Finishes what is under way and closes the store for every clone and port; later calls are refused.
     pub async fn close(&self) {
         match &self.engine {

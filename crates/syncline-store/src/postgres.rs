@@ -236,6 +236,21 @@ impl Engine {
         Ok(())
     }
 
+    /// Commits a message to nobody: it is in the write-ahead log and in no table.
+    pub(crate) async fn try_write(&self) -> Result<(), Error> {
+        let mut session = self.transaction().await?;
+        let read_only: bool =
+            session.value(self.query("SELECT current_setting('transaction_read_only')::boolean")).await?;
+        if read_only {
+            session.rollback().await?;
+            let reason = "the database is read-only (default_transaction_read_only)".to_owned();
+            return Err(Error::Unreachable { store: self.store.to_string(), reason });
+        }
+        let message = "SELECT pg_logical_emit_message(true, 'syncline', ''::text)::text";
+        session.execute(self.query(message)).await?;
+        session.commit().await
+    }
+
     /// Waits for what is under way and closes every connection.
     pub(crate) async fn close(&self) {
         self.pool.close().await;

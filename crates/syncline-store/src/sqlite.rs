@@ -214,6 +214,21 @@ impl Engine {
         self.write(|_| Box::pin(async { Ok(()) })).await
     }
 
+    /// Commits a row that comes and goes in one change: its page is written and synced, and is as before.
+    pub(crate) async fn try_write(&self) -> Result<(), Error> {
+        let add = statement::query(
+            "INSERT INTO syncline.steady_clock (boot_id, offset_ms) VALUES ('trial write', 0)",
+        );
+        let remove = statement::query("DELETE FROM syncline.steady_clock WHERE boot_id = 'trial write'");
+        let written = self.write(move |connection| {
+            Box::pin(async move {
+                add.execute(&mut *connection).await?;
+                remove.execute(connection).await
+            })
+        });
+        written.await.map(drop)
+    }
+
     /// Commits what is queued and closes the file.
     pub(crate) async fn close(&self) {
         // The writer goes last: the last connection to leave folds the log into the database.

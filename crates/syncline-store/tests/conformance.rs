@@ -66,6 +66,7 @@ macro_rules! conformance {
 conformance! {
     store {
         an_open_store_answers_and_names_itself,
+        a_trial_write_needs_no_tables_of_a_part_and_leaves_nothing,
         what_was_stored_is_there_after_reopening,
         a_closed_store_refuses_everything,
         eight_opens_of_an_empty_database_at_once_all_succeed,

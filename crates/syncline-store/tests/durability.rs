@@ -242,6 +242,7 @@ async fn write_until_refused(url: &str) {
     let refused = kv.put(&Key::new("small").unwrap(), "v", None).await.unwrap_err();
     assert!(matches!(refused, Error::Disk { .. }), "{refused:?}");
     assert_eq!(store.ping().await.unwrap_err(), refused);
+    assert_eq!(store.try_write().await.unwrap_err(), refused);
     assert!(!refused.retryable() && refused.hint().is_some());
     assert!(kv.get(&Key::new("k:0").unwrap()).await.unwrap().is_some(), "reading goes on");
     println!("halted");

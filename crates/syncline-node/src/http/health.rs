@@ -1,7 +1,7 @@
 //! `/healthz`: the process is alive. `/readyz`: it can do its work.
 //!
 //! A store that answers may still take no writes, because its disk is full or its file is gone. Whether it does is tried in
-//! the background, with a small key, while somebody asks for `/readyz`; the question itself writes nothing.
+//! the background while somebody asks for `/readyz`; the question itself writes nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,8 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
-use syncline_core::kv::Key;
-use syncline_store::kv::Kv;
+use syncline_store::Store;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
@@ -23,12 +22,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a write may take before it counts as failed.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What the keys begin with that show whether the store takes writes.
-pub(crate) const KEPT_PREFIX: &str = "node-ready:";
-
-/// How long such a key lives: longer than it takes until the next one.
-const KEPT: Duration = Duration::from_secs(600);
 
 /// Writes are tried for this long after somebody has asked.
 const WATCHED_FOR: Duration = Duration::from_secs(120);
@@ -44,14 +37,12 @@ pub(crate) struct Readiness {
 
 impl Readiness {
     /// Tries a write, if anybody wants to know.
-    pub(crate) async fn look(&self, node: &str, kv: &dyn Kv) {
+    pub(crate) async fn look(&self, store: &Store) {
         let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.is_none_or(|at| at.elapsed() >= WATCHED_FOR) {
             return;
         }
-        let key = Key::new(format!("{KEPT_PREFIX}{node}")).expect("a node's id fits into a key");
-        let tried = tokio::time::timeout(WRITE_TIMEOUT, kv.put(&key, "", Some(KEPT))).await;
-        let failure = match tried {
+        let failure = match tokio::time::timeout(WRITE_TIMEOUT, store.try_write()).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("the store did not take a write in time".to_owned()),
@@ -104,23 +95,24 @@ pub(crate) async fn ready(State(context): State<Arc<Context>>) -> Result<Json<He
 
 #[cfg(test)]
 mod tests {
-    use syncline_store::Store;
+    use syncline_store::{Options, parts};
 
     use super::*;
 
-    /// A full disk used to leave the node ready while every write failed: a ping only reads.
+    /// A full disk used to leave the node ready while every write failed: a ping only reads. And a node without the kv tried
+    /// no write at all.
     #[tokio::test]
     async fn a_store_that_takes_no_writes_makes_the_node_unready_until_it_does() {
-        let (good, closed) =
-            (Store::open("sqlite::memory:").await.unwrap(), Store::open("sqlite::memory:").await.unwrap());
+        let locks = Options::of(&[&parts::LOCK]);
+        let open = || Store::open_with("sqlite::memory:", &locks);
+        let (good, closed) = (open().await.unwrap(), open().await.unwrap());
         closed.close().await;
         let readiness = Readiness::default();
-        readiness.look("n", &*closed.kv()).await;
+        readiness.look(&closed).await;
         assert_eq!(readiness.failure(), None, "nobody had asked, and nothing was tried");
-        readiness.look("n", &*closed.kv()).await;
+        readiness.look(&closed).await;
         assert!(readiness.failure().is_some_and(|reason| reason.contains("closed")));
-        readiness.look("n", &*good.kv()).await;
+        readiness.look(&good).await;
         assert_eq!(readiness.failure(), None);
-        assert_eq!(good.kv().list(KEPT_PREFIX, 10).await.unwrap().len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use syncline_store::{Migrations, parts};
 
 use super::{ReservedKeys, http};
-use crate::http::{auth, health};
+use crate::http::auth;
 use crate::part::{BuildError, Kind, Part, Routes, Setup};
 
 /// Keys with a time to live.
@@ -36,7 +36,6 @@ impl Part for KvPart {
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         let keys = ReservedKeys::default();
         keys.hide(auth::KEPT_PREFIX, "they are about who is signed in: /api/session changes them");
-        keys.reserve(health::KEPT_PREFIX, "nodes try there whether the store takes writes");
         setup.offer(keys);
         Ok(())
     }

@@ -13,6 +13,20 @@ pub(crate) async fn an_open_store_answers_and_names_itself(fixture: &Fixture) {
     assert_eq!(fixture.store.stats().is_some(), backend == Backend::Sqlite);
 }
 
+/// A store without the tables of the kv counted as ready whatever became of its disk.
+pub(crate) async fn a_trial_write_needs_no_tables_of_a_part_and_leaves_nothing(fixture: &Fixture) {
+    let (url, _home) = fixture.fresh_url().await;
+    let store = Store::open_with(&url, &Options::of(&[&parts::LOCK])).await.unwrap();
+    let before = store.stats();
+    store.try_write().await.unwrap();
+    store.try_write().await.unwrap();
+    if let (Some(before), Some(after)) = (before, store.stats()) {
+        assert_eq!(after.commits - before.commits, 2, "each was committed");
+    }
+    store.close().await;
+    assert_eq!(store.try_write().await.unwrap_err(), Error::Closed { store: store.name().to_owned() });
+}
+
 pub(crate) async fn what_was_stored_is_there_after_reopening(fixture: &Fixture) {
     fixture.store.kv().put(&key("kept"), "value", None).await.unwrap();
     fixture.store.close().await;
