@@ -1,16 +1,16 @@
 //! Locks as this node hands them out: waiting in order, and nothing left behind by who went away.
 //!
-//! Who holds what is the store's to say, in one statement. This adds the line: whoever waits for a name on this node is
-//! served in order of arrival, nobody who comes later is served before them, and a release, here or on another node,
-//! wakes the first in line at once. A grant whose asker has gone away meanwhile is given back. While the store cannot be
-//! asked nothing is granted.
+//! The store decides who holds what, in one statement. This adds an order: the waiters for a name on this node are served
+//! in order of arrival, nobody who comes later is served before them, and a release, here or on another node, wakes the
+//! first waiter at once. A grant is given back if its caller has gone away meanwhile. While the store cannot be asked
+//! nothing is granted.
 //!
-//! Between nodes there is no line: the first of each compete.
+//! Between nodes there is no order: the first waiters of the nodes compete.
 
 mod http;
-mod line;
 mod meters;
 mod part;
+mod waiters;
 
 pub use part::LockPart;
 
@@ -25,8 +25,8 @@ use syncline_store::lock::{Acquired, Holding, Locks as Port, Request};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use self::line::Lines;
 use self::meters::Meters;
+use self::waiters::Waiters;
 use crate::events::Bus;
 use crate::metrics::Registry;
 
@@ -72,7 +72,7 @@ pub enum Answer {
 /// The locks of a node.
 pub struct Locks {
     store: Arc<dyn Port>,
-    lines: Lines,
+    waiters: Waiters,
     events: Bus,
     meters: Meters,
 }
@@ -92,9 +92,9 @@ struct Happened<'a> {
 }
 
 impl Locks {
-    /// Those that `store` grants, with a line of this process's own for each name.
+    /// Those that `store` grants, with waiters of this process's own for each name.
     pub fn new(store: Arc<dyn Port>, events: Bus, registry: &Registry) -> Locks {
-        Locks { store, lines: Lines::default(), events, meters: Meters::new(registry) }
+        Locks { store, waiters: Waiters::default(), events, meters: Meters::new(registry) }
     }
 
     /// Asks, and waits in line if need be. Dropped while it waits, it leaves nothing behind.
@@ -172,7 +172,7 @@ impl Locks {
 
     async fn ask(&self, ask: &Ask, deadline: Instant) -> Result<Answer, Error> {
         let waits = !ask.wait.is_zero();
-        if !self.lines.has(&ask.name) {
+        if !self.waiters.has(&ask.name) {
             let answer = self.ask_once(ask, waits).await?;
             if !waits || matches!(answer, Answer::Granted { .. }) {
                 return Ok(answer);
@@ -180,9 +180,9 @@ impl Locks {
         } else if !waits {
             return self.as_it_is(&ask.name).await;
         }
-        let Some(place) = self.lines.join(&ask.name) else { return Ok(Answer::TooManyWait) };
+        let Some(waiter) = self.waiters.join(&ask.name) else { return Ok(Answer::TooManyWait) };
         let _waiting = self.meters.waiting();
-        let Ok(_first) = tokio::time::timeout_at(deadline, place.first()).await else {
+        let Ok(_first) = tokio::time::timeout_at(deadline, waiter.first()).await else {
             return self.as_it_is(&ask.name).await;
         };
         let mut watch = self.store.watch(&ask.name);

@@ -1,6 +1,6 @@
 //! `/api/locks`: leases over HTTP.
 //!
-//! Acquiring may wait, in order of arrival; a caller that hangs up leaves the line, and what it was granted meanwhile is
+//! Acquiring may wait, in order of arrival; a caller that hangs up stops waiting, and what it was granted meanwhile is
 //! given back. The id of a lease proves its holder and is shown to nobody else.
 
 use std::sync::Arc;
