@@ -59,7 +59,7 @@ pub(crate) async fn list(
     if !(1..=PICTURES_MAX).contains(&limit) {
         return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {PICTURES_MAX}")));
     }
-    let pictures = context.stored(gallery.recent(limit).await)?.into_iter().map(|picture| {
+    let pictures = context.count_store_errors(gallery.recent(limit).await)?.into_iter().map(|picture| {
         let url = format!("/storage/pictures/{}", picture.object_key);
         Hung { picture, url }
     });
@@ -74,7 +74,7 @@ pub(crate) async fn file(
     Service(gallery): Service<Gallery>,
     Path(object_key): Path<String>,
 ) -> Result<Response, Error> {
-    let svg = context.stored(gallery.file(&object_key).await)?;
+    let svg = context.count_store_errors(gallery.file(&object_key).await)?;
     let svg = svg.ok_or_else(|| Error::missing("there is no such picture, or its day is over"))?;
     let headers = [
         (header::CONTENT_TYPE, "image/svg+xml"),

@@ -100,7 +100,7 @@ impl Locks {
     /// Asks, and waits in line if need be. Dropped while it waits, it leaves nothing behind.
     pub async fn acquire(&self, ask: &Ask) -> Result<Answer, Error> {
         let started = Instant::now();
-        let answer = self.counted(self.ask(ask, started + ask.wait).await)?;
+        let answer = self.count_store_errors(self.ask(ask, started + ask.wait).await)?;
         self.meters.wait.record(started.elapsed());
         if let Answer::Granted { token } = answer {
             self.meters.granted.increment(1);
@@ -118,7 +118,7 @@ impl Locks {
         lease: LeaseId,
         ttl: Ttl,
     ) -> Result<Result<Token, Refused>, Error> {
-        let renewed = self.counted(self.store.renew(name, lease, ttl).await)?;
+        let renewed = self.count_store_errors(self.store.renew(name, lease, ttl).await)?;
         match renewed {
             Ok(token) => {
                 self.meters.renewed.increment(1);
@@ -131,7 +131,7 @@ impl Locks {
 
     /// Gives a lock back.
     pub async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
-        let released = self.counted(self.store.release(name, lease).await)?;
+        let released = self.count_store_errors(self.store.release(name, lease).await)?;
         match released {
             Ok(token) => {
                 self.meters.released.increment(1);
@@ -144,7 +144,7 @@ impl Locks {
 
     /// Ends whatever lease is in force; its holder finds out when it renews.
     pub async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
-        let ended = self.counted(self.store.force_release(name).await)?;
+        let ended = self.count_store_errors(self.store.force_release(name).await)?;
         if let Some(held) = &ended {
             self.meters.forced.increment(1);
             tracing::warn!(lock = %name, holder = held.holder, "a lease was ended by force");
@@ -157,17 +157,17 @@ impl Locks {
 
     /// A lock, if it is held.
     pub async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
-        self.counted(self.store.look(name).await)
+        self.count_store_errors(self.store.look(name).await)
     }
 
     /// Locks that are held, by name.
     pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error> {
-        self.counted(self.store.list(prefix, after, limit).await)
+        self.count_store_errors(self.store.list(prefix, after, limit).await)
     }
 
     /// Forgets names that nobody uses any more.
     pub(crate) async fn sweep(&self, limit: usize) -> Result<u64, Error> {
-        self.counted(self.store.sweep(limit).await)
+        self.count_store_errors(self.store.sweep(limit).await)
     }
 
     async fn ask(&self, ask: &Ask, deadline: Instant) -> Result<Answer, Error> {
@@ -248,7 +248,7 @@ impl Locks {
     }
 
     /// Counts what is the store's own failure.
-    fn counted<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+    fn count_store_errors<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
         answer.inspect_err(|error| {
             if !matches!(error, Error::Invalid { .. } | Error::Kv(_)) {
                 self.meters.store_errors.increment(1);

@@ -206,7 +206,7 @@ impl Context {
     }
 
     /// Passes on what the kv answered, and counts when that is the store's own failure.
-    pub fn stored<T>(&self, answer: Result<T, syncline_store::Error>) -> Result<T, http::Error> {
+    pub fn count_store_errors<T>(&self, answer: Result<T, syncline_store::Error>) -> Result<T, http::Error> {
         answer.map_err(http::Error::from).inspect_err(|error| {
             if error.status().is_server_error() {
                 self.kv_errors.increment(1);

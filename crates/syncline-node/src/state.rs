@@ -58,13 +58,13 @@ impl States {
     /// Answers a device.
     pub async fn pull(&self, space: &Space, asked: &Asked) -> Result<Page, Error> {
         self.meters.pulls.increment(1);
-        self.counted(self.store.pull(space, asked).await)
+        self.count_store_errors(self.store.pull(space, asked).await)
     }
 
     /// Takes a batch of a device.
     pub async fn push(&self, space: &Space, batch: Batch) -> Result<Pushed, Error> {
         self.meters.changes.increment(batch.changes.len() as u64);
-        let pushed = self.counted(self.store.push(space, batch).await)?;
+        let pushed = self.count_store_errors(self.store.push(space, batch).await)?;
         match &pushed {
             Pushed::Taken { from, cursor, ahead, .. } => {
                 self.meters.news.increment(cursor - from);
@@ -78,22 +78,22 @@ impl States {
 
     /// The number of a space's last news.
     pub async fn number(&self, space: &Space) -> Result<u64, Error> {
-        self.counted(self.store.number(space).await)
+        self.count_store_errors(self.store.number(space).await)
     }
 
     /// Up to `limit` spaces behind `after`, by name.
     pub async fn list(&self, after: &str, limit: usize) -> Result<Vec<Listed>, Error> {
-        self.counted(self.store.list(after, limit).await)
+        self.count_store_errors(self.store.list(after, limit).await)
     }
 
     /// Removes a space; whether it was there.
     pub async fn remove(&self, space: &Space) -> Result<bool, Error> {
-        self.counted(self.store.remove(space).await)
+        self.count_store_errors(self.store.remove(space).await)
     }
 
     /// Forgets up to `limit` removals beyond the horizon.
     pub async fn forget(&self, limit: usize) -> Result<(), Error> {
-        let forgotten = self.counted(self.store.forget(limit).await)?;
+        let forgotten = self.count_store_errors(self.store.forget(limit).await)?;
         self.meters.forgotten.increment(forgotten);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl States {
         }
     }
 
-    fn counted<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+    fn count_store_errors<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
         answer.inspect_err(|error| {
             if !matches!(error, Error::Invalid { .. }) {
                 self.meters.store_errors.increment(1);

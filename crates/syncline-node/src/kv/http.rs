@@ -92,7 +92,7 @@ pub(crate) async fn list(
         Some(keys) => keys.list(prefix, after, limit).await?,
         None => {
             let asked = Asked { prefix, after, limit, values };
-            let page = context.stored(context.kv.page(asked).await)?;
+            let page = context.count_store_errors(context.kv.page(asked).await)?;
             (page.entries.into_iter().map(Stored::from).collect(), page.more)
         }
     };
@@ -120,7 +120,7 @@ pub(crate) async fn read(
     }
     let stored = match covering.and_then(|reserved| reserved.keys) {
         Some(keys) => keys.get(key.as_str()).await?,
-        None => context.stored(context.kv.get(&key).await)?.map(Stored::from),
+        None => context.count_store_errors(context.kv.get(&key).await)?.map(Stored::from),
     };
     stored.map(axum::Json).ok_or_else(|| Error::missing("there is no such key"))
 }
@@ -136,7 +136,7 @@ pub(crate) async fn write(
 ) -> Result<axum::Json<Stored>, Error> {
     let key = writable(&reserved, key)?;
     let ttl = write.ttl_sec.map(ttl).transpose()?;
-    context.stored(context.kv.put(&key, &write.value, ttl).await)?;
+    context.count_store_errors(context.kv.put(&key, &write.value, ttl).await)?;
     Ok(axum::Json(Stored::new(key.into(), write.value, ttl)))
 }
 
@@ -149,7 +149,7 @@ pub(crate) async fn remove(
     Path(key): Path<String>,
 ) -> Result<axum::Json<Removed>, Error> {
     let key = writable(&reserved, key)?;
-    let deleted = context.stored(context.kv.delete(&key).await)?;
+    let deleted = context.count_store_errors(context.kv.delete(&key).await)?;
     Ok(axum::Json(Removed { key: key.into(), deleted }))
 }
 

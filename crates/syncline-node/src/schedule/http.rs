@@ -49,7 +49,7 @@ pub(crate) async fn list(
     State(context): State<Arc<Context>>,
     Service(scheduler): Service<Scheduler>,
 ) -> Result<axum::Json<Jobs>, Error> {
-    let jobs = context.stored(scheduler.jobs().await)?;
+    let jobs = context.count_store_errors(scheduler.jobs().await)?;
     Ok(axum::Json(Jobs { jobs }))
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn history(
     if !(1..=HISTORY_MAX).contains(&limit) {
         return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {HISTORY_MAX}")));
     }
-    let runs = context.stored(scheduler.history(&name, page.before, limit).await)?;
+    let runs = context.count_store_errors(scheduler.history(&name, page.before, limit).await)?;
     let runs = runs.ok_or_else(|| Error::from(JobError::Unknown { name }))?;
     Ok(axum::Json(Runs { runs }))
 }
