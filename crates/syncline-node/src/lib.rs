@@ -48,8 +48,8 @@ pub mod viewer;
 
 mod address;
 mod address_rate;
+mod log_throttle;
 mod node;
-mod rationed;
 mod store_retry;
 
 pub use config::Config;

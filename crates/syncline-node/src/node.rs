@@ -22,9 +22,9 @@ use crate::events::Bus;
 use crate::http::auth::Auth;
 use crate::http::guard::Guard;
 use crate::http::{self, Console, Endpoints, Readiness, Streams};
+use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
 use crate::part::{BuildError, Built, Services, Setup, Topic};
-use crate::rationed::Rationed;
 use crate::server;
 
 /// How often recorded durations are sorted into classes.
@@ -129,7 +129,7 @@ pub struct Context {
     /// The memory of large answers that are being read.
     pub(crate) answers: Arc<Semaphore>,
     /// Requests that a limit refused.
-    pub(crate) limited: Rationed,
+    pub(crate) limited: LogThrottle,
     pub(crate) endpoints: Endpoints,
     pub(crate) openapi: Bytes,
     services: Services,
@@ -165,7 +165,7 @@ impl Context {
             auth: Auth::new(config.token.as_ref(), https, Arc::clone(&kv), &registry),
             readiness: Readiness::default(),
             answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
-            limited: Rationed::default(),
+            limited: LogThrottle::default(),
             guard: Guard::new(&config, address),
             streams: Streams::new(config.limits.event_streams, &registry),
             kv_errors: registry.store_errors("kv"),

@@ -41,9 +41,9 @@ use utoipa::ToSchema;
 use crate::address_rate::AddressRate;
 use crate::clock::{self, Clock};
 use crate::events::Bus;
+use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
 use crate::node::NodeId;
-use crate::rationed::Rationed;
 use history::History;
 use meters::Meters;
 
@@ -108,7 +108,7 @@ pub struct Viewers {
     /// When the store last failed to take a report, on the monotonic clock; zero for never.
     failed_at_ms: AtomicU64,
     /// Reports that make no sense.
-    unreadable: Rationed,
+    unreadable: LogThrottle,
     meters: Meters,
 }
 
@@ -160,7 +160,7 @@ impl Viewers {
             snapshot_wanted: Notify::new(),
             occupied: watch::Sender::new(false),
             failed_at_ms: AtomicU64::new(0),
-            unreadable: Rationed::default(),
+            unreadable: LogThrottle::default(),
             meters: Meters::new(registry),
         }
     }

@@ -22,9 +22,9 @@ use super::body::Json;
 use super::session::Sessions;
 use super::{Error, caller};
 use crate::address_rate::AddressRate;
+use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
 use crate::part::Access;
-use crate::rationed::Rationed;
 use crate::secret::Secret;
 use crate::{Context, clock};
 
@@ -38,7 +38,7 @@ const GUESSES_PER_MINUTE: u32 = 30;
 pub(crate) struct Auth {
     required: Option<Required>,
     refused: Counter,
-    told: Rationed,
+    told: LogThrottle,
 }
 
 struct Required {
@@ -70,7 +70,7 @@ impl Auth {
         });
         let help = "Requests with a wrong token, those refused unread after too many included.";
         let refused = registry.counter("syncline_http_credentials_refused_total", help, &[]);
-        Auth { required, refused, told: Rationed::default() }
+        Auth { required, refused, told: LogThrottle::default() }
     }
 
     /// Whether a token must be presented at all.

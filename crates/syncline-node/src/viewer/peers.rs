@@ -9,7 +9,7 @@ use syncline_store::kv::{Asked, Entry, Kv};
 use utoipa::ToSchema;
 
 use crate::clock;
-use crate::rationed::Rationed;
+use crate::log_throttle::LogThrottle;
 
 /// The viewers of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -26,7 +26,7 @@ pub struct NodeCount {
 const PAGES_MAX: usize = 16;
 
 /// Every report in the store, ours included; what cannot be understood is left out, counted and now and then logged.
-pub(super) async fn read(kv: &dyn Kv, unreadable: &Rationed) -> Result<Vec<(String, Report)>, Error> {
+pub(super) async fn read(kv: &dyn Kv, unreadable: &LogThrottle) -> Result<Vec<(String, Report)>, Error> {
     let (mut reports, mut after) = (Vec::new(), None::<String>);
     for _ in 0..PAGES_MAX {
         let asked = Asked { prefix: REPORT_PREFIX, after: after.as_deref(), limit: LIST_MAX, values: true };
@@ -41,7 +41,7 @@ pub(super) async fn read(kv: &dyn Kv, unreadable: &Rationed) -> Result<Vec<(Stri
     Ok(reports)
 }
 
-fn report(entry: &Entry, unreadable: &Rationed) -> Option<(String, Report)> {
+fn report(entry: &Entry, unreadable: &LogThrottle) -> Option<(String, Report)> {
     let node = entry.key.as_str().strip_prefix(REPORT_PREFIX)?.to_owned();
     let left = entry.ttl_left.unwrap_or(REPORT_TTL);
     match serde_json::from_str::<Report>(&entry.value) {
@@ -84,7 +84,7 @@ mod tests {
             Report { seq: 7, summary, watched_for_ms: 1, visible_for_ms: 1, written_at_ms: 0, age_ms: 0 };
         let key = Key::new(format!("{REPORT_PREFIX}zebra")).unwrap();
         kv.put(&key, &serde_json::to_string(&real).unwrap(), None).await.unwrap();
-        let unreadable = Rationed::default();
+        let unreadable = LogThrottle::default();
         let reports = read(&*kv, &unreadable).await.unwrap();
         assert_eq!(reports, [("zebra".to_owned(), real)]);
         assert_eq!(unreadable.due(), None, "one line was written for all of them");

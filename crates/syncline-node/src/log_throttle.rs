@@ -10,20 +10,20 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// How often something happened since it was last written down.
 #[derive(Debug, Default)]
-pub(crate) struct Rationed {
-    told: Mutex<(Option<Instant>, u64)>,
+pub(crate) struct LogThrottle {
+    last: Mutex<(Option<Instant>, u64)>,
 }
 
-impl Rationed {
+impl LogThrottle {
     /// It has happened. If a line about it is due: how often since the last one.
     pub(crate) fn due(&self) -> Option<u64> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.1 += 1;
-        if told.0.is_some_and(|at| at.elapsed() < EVERY) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.1 += 1;
+        if last.0.is_some_and(|at| at.elapsed() < EVERY) {
             return None;
         }
-        told.0 = Some(Instant::now());
-        Some(std::mem::take(&mut told.1))
+        last.0 = Some(Instant::now());
+        Some(std::mem::take(&mut last.1))
     }
 }
 
@@ -32,12 +32,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_is_told_at_once_and_the_others_once_a_minute() {
-        let rationed = Rationed::default();
-        assert_eq!(rationed.due(), Some(1));
-        assert!((0..1_000).all(|_| rationed.due().is_none()));
+    async fn the_first_is_logged_at_once_and_the_others_once_a_minute() {
+        let log_throttle = LogThrottle::default();
+        assert_eq!(log_throttle.due(), Some(1));
+        assert!((0..1_000).all(|_| log_throttle.due().is_none()));
         tokio::time::advance(EVERY).await;
-        assert_eq!(rationed.due(), Some(1_001));
-        assert_eq!(rationed.due(), None);
+        assert_eq!(log_throttle.due(), Some(1_001));
+        assert_eq!(log_throttle.due(), None);
     }
 }
