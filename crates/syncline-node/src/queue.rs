@@ -4,21 +4,21 @@
 //! workers, one for each queue, and what they do for a key is a `Work`: a call to an API declared in the
 //! configuration, or what a part brings.
 //!
-//! - `queue/line.rs`: one queue of this node, and its status for people
+//! - `queue/handle.rs`: one queue of this node, and its status for people
 //! - `queue/worker.rs`: claim, work, settle, renew, wake up
 //! - `queue/api.rs`: any HTTP API as work
-//! - `queue/board.rs`: events and gauges, kept up to date
+//! - `queue/status_feed.rs`: events and gauges, kept up to date
 //!
 //! What holds is the store's promise and core's rules: a key survives `kill -9` and runs once at a time, no call starts
 //! before the pace allows it. Nothing here remembers a result; who waits for one asks the store.
 
 mod api;
-mod board;
 pub(crate) mod config;
+mod handle;
 mod http;
-mod line;
 mod meters;
 mod part;
+mod status_feed;
 mod template;
 mod worker;
 
@@ -38,8 +38,8 @@ use crate::metrics::Registry;
 use api::ApiWork;
 use config::FAILURE_ATTEMPTS;
 pub use config::{Api, PartQueue, Queue, Statuses};
-use line::Line;
-pub use line::StatusView;
+use handle::QueueHandle;
+pub use handle::StatusView;
 pub use meters::CallMeters;
 pub use part::QueuePart;
 pub use template::{Escape, Template, URL_MAX_BYTES};
@@ -119,10 +119,10 @@ pub enum Error {
 pub struct Queues(Arc<Inner>);
 
 /// A queue, and what is to be done for each of its keys.
-type Worker = (Arc<Line>, Arc<dyn Work>);
+type Worker = (Arc<QueueHandle>, Arc<dyn Work>);
 
 struct Inner {
-    lines: RwLock<Vec<Arc<Line>>>,
+    handles: RwLock<Vec<Arc<QueueHandle>>>,
     /// What is to be done for each queue once the node starts.
     works: Mutex<Vec<Worker>>,
     /// Paces that the file sets for queues of parts.
@@ -143,7 +143,7 @@ impl Queues {
         let of_parts = declared.iter().filter(|queue| queue.api.is_none());
         let paces = of_parts.map(|queue| (queue.name.clone(), queue.settings)).collect();
         let queues = Queues(Arc::new(Inner {
-            lines: RwLock::default(),
+            handles: RwLock::default(),
             works: Mutex::default(),
             paces,
             store,
@@ -168,45 +168,45 @@ impl Queues {
 
     fn add(&self, spec: Spec, work: Arc<dyn Work>) {
         let Inner { store, events, registry, .. } = &*self.0;
-        let line = Arc::new(Line::new(spec, Arc::clone(store), events.clone(), registry));
-        self.0.lines.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&line));
-        self.0.works.lock().unwrap_or_else(PoisonError::into_inner).push((line, work));
+        let handle = Arc::new(QueueHandle::new(spec, Arc::clone(store), events.clone(), registry));
+        self.0.handles.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&handle));
+        self.0.works.lock().unwrap_or_else(PoisonError::into_inner).push((handle, work));
     }
 
     /// Starts a worker and a board for each queue. They end when `stop` is cancelled.
     pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
         let works = std::mem::take(&mut *self.0.works.lock().unwrap_or_else(PoisonError::into_inner));
-        for (line, work) in works {
-            tracker.spawn(board::keep(Arc::clone(&line), stop.clone()));
-            tracker.spawn(worker::live(line, work, stop.clone()));
+        for (handle, work) in works {
+            tracker.spawn(status_feed::publish(Arc::clone(&handle), stop.clone()));
+            tracker.spawn(worker::run(handle, work, stop.clone()));
         }
     }
 
     /// How each queue is.
     pub async fn status(&self) -> Result<Vec<StatusView>, Error> {
-        let lines = self.0.lines.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(futures::future::try_join_all(lines.iter().map(|line| line.view())).await?)
+        let handles = self.0.handles.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(futures::future::try_join_all(handles.iter().map(|handle| handle.view())).await?)
     }
 
     /// How one queue is.
     pub async fn status_of(&self, name: &str) -> Result<StatusView, Error> {
-        Ok(self.line(name)?.view().await?)
+        Ok(self.handle(name)?.view().await?)
     }
 
     /// Puts keys into a queue.
     pub async fn enqueue(&self, name: &str, kind: Kind, keys: &[String]) -> Result<Enqueued, Error> {
-        let line = self.line(name)?;
+        let handle = self.handle(name)?;
         if keys.is_empty() {
             return Ok(Enqueued::default());
         }
-        let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.0.store.enqueue(name, &line.rules, kind, &checked).await?)
+        let checked = keys.iter().map(|key| handle.key(key)).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.0.store.enqueue(name, &handle.rules, kind, &checked).await?)
     }
 
     /// All that is known of a key.
     pub async fn entry(&self, name: &str, key: &str) -> Result<Option<Entry>, Error> {
-        let line = self.line(name)?;
-        Ok(self.0.store.entry(name, &line.key(key)?).await?)
+        let handle = self.handle(name)?;
+        Ok(self.0.store.entry(name, &handle.key(key)?).await?)
     }
 
     /// The same once the key has ended, or after `wait`, whichever is sooner.
@@ -247,7 +247,7 @@ impl Queues {
         after: Option<Cursor>,
         limit: usize,
     ) -> Result<Vec<Entry>, Error> {
-        self.line(name)?;
+        self.handle(name)?;
         Ok(self.0.store.list(name, list, after, limit).await?)
     }
 
@@ -258,7 +258,7 @@ impl Queues {
         keys: Option<&[String]>,
         given_up: &[GivenUp],
     ) -> Result<usize, Error> {
-        let line = self.line(name)?;
+        let handle = self.handle(name)?;
         let Some(keys) = keys else {
             let mut revived = 0;
             for way in given_up {
@@ -266,14 +266,14 @@ impl Queues {
             }
             return Ok(revived);
         };
-        let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
+        let checked = keys.iter().map(|key| handle.key(key)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.0.store.revive(name, &checked).await?)
     }
 
     /// Forgets keys, wherever they are.
     pub async fn remove(&self, name: &str, keys: &[String]) -> Result<usize, Error> {
-        let line = self.line(name)?;
-        let checked = keys.iter().map(|key| line.key(key)).collect::<Result<Vec<_>, _>>()?;
+        let handle = self.handle(name)?;
+        let checked = keys.iter().map(|key| handle.key(key)).collect::<Result<Vec<_>, _>>()?;
         Ok(self.0.store.remove(name, &checked).await?)
     }
 
@@ -284,18 +284,18 @@ impl Queues {
 
     /// Ends keys in line by results that came from elsewhere.
     pub async fn dequeue(&self, name: &str, results: Vec<(String, String)>) -> Result<usize, Error> {
-        let line = self.line(name)?;
+        let handle = self.handle(name)?;
         let keys: Vec<String> = results.iter().map(|(key, _)| key.clone()).collect();
         let outcomes = results.into_iter().map(|(key, result)| (key, Outcome::Done(result))).collect();
-        let kept = self.0.store.dequeue(name, &line.rules, outcomes).await?;
-        line.meters.done.increment(kept as u64);
-        keys.iter().for_each(|key| line.announce(key, "done"));
+        let kept = self.0.store.dequeue(name, &handle.rules, outcomes).await?;
+        handle.meters.done.increment(kept as u64);
+        keys.iter().for_each(|key| handle.announce(key, "done"));
         Ok(kept)
     }
 
-    fn line(&self, name: &str) -> Result<Arc<Line>, Error> {
-        let lines = self.0.lines.read().unwrap_or_else(PoisonError::into_inner);
-        let found = lines.iter().find(|line| line.name() == name).cloned();
+    fn handle(&self, name: &str) -> Result<Arc<QueueHandle>, Error> {
+        let handles = self.0.handles.read().unwrap_or_else(PoisonError::into_inner);
+        let found = handles.iter().find(|handle| handle.name() == name).cloned();
         found.ok_or_else(|| Error::Unknown { name: name.to_owned() })
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::line::Line;
+use super::handle::QueueHandle;
 use super::{Task, Work};
 use crate::store_retry;
 
@@ -34,17 +34,17 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// A run that has ended.
 type Answered = (u64, Answer<String>);
 
-/// Works on `line` until told to stop.
-pub(super) async fn live(line: Arc<Line>, work: Arc<dyn Work>, stop: CancellationToken) {
-    let changes = match line.store.changes(line.name()) {
+/// Works on the queue until told to stop.
+pub(super) async fn run(handle: Arc<QueueHandle>, work: Arc<dyn Work>, stop: CancellationToken) {
+    let changes = match handle.store.changes(handle.name()) {
         Ok(changes) => changes,
         Err(error) => {
-            return tracing::error!(queue = line.name(), %error, "a queue cannot be worked on");
+            return tracing::error!(queue = handle.name(), %error, "a queue cannot be worked on");
         }
     };
     let give_up = CancellationToken::new();
     let runs = JoinSet::new();
-    let mut worker = Worker { line, work, changes, runs, stop, give_up, store_failures: 0 };
+    let mut worker = Worker { handle, work, changes, runs, stop, give_up, store_failures: 0 };
     while !worker.stop.is_cancelled() {
         let look_at = worker.claim().await;
         worker.wait(look_at).await;
@@ -53,7 +53,7 @@ pub(super) async fn live(line: Arc<Line>, work: Arc<dyn Work>, stop: Cancellatio
 }
 
 struct Worker {
-    line: Arc<Line>,
+    handle: Arc<QueueHandle>,
     work: Arc<dyn Work>,
     changes: watch::Receiver<u64>,
     runs: JoinSet<Answered>,
@@ -70,26 +70,30 @@ impl Worker {
         // Whatever changes from here on is news.
         self.changes.mark_unchanged();
         let usual = Instant::now() + LOOK_AGAIN;
-        let free = (self.line.rules.settings.concurrency as usize).saturating_sub(self.runs.len());
+        let free = (self.handle.rules.settings.concurrency as usize).saturating_sub(self.runs.len());
         if free == 0 {
             return usual;
         }
-        match self.line.store.claim(self.line.name(), &self.line.rules, free).await {
+        match self.handle.store.claim(self.handle.name(), &self.handle.rules, free).await {
             Ok(Claimed { runs, lost, look_at, .. }) => {
                 self.store_failures = 0;
                 for ended in lost {
-                    tracing::warn!(queue = self.line.name(), key = ended.key, "a run was lost with its node");
-                    self.line.ended(&ended.key, ended.settled);
+                    tracing::warn!(
+                        queue = self.handle.name(),
+                        key = ended.key,
+                        "a run was lost with its node"
+                    );
+                    self.handle.ended(&ended.key, ended.settled);
                 }
                 for run in runs {
-                    let (line, work) = (Arc::clone(&self.line), Arc::clone(&self.work));
-                    self.runs.spawn(perform(line, work, run, self.give_up.clone()));
+                    let (handle, work) = (Arc::clone(&self.handle), Arc::clone(&self.work));
+                    self.runs.spawn(perform(handle, work, run, self.give_up.clone()));
                 }
                 look_at.map_or(usual, |look_at| look_at.min(usual))
             }
             Err(error) => {
-                self.line.meters.store_errors.increment(1);
-                tracing::warn!(queue = self.line.name(), %error, "the store did not answer a queue");
+                self.handle.meters.store_errors.increment(1);
+                tracing::warn!(queue = self.handle.name(), %error, "the store did not answer a queue");
                 Instant::now() + self.next_store_pause()
             }
         }
@@ -121,15 +125,15 @@ impl Worker {
             if answers.is_empty() {
                 return;
             }
-            match self.line.store.settle(self.line.name(), &self.line.rules, answers.clone()).await {
+            match self.handle.store.settle(self.handle.name(), &self.handle.rules, answers.clone()).await {
                 Ok(ended) => {
                     self.store_failures = 0;
-                    ended.iter().for_each(|ended| self.line.ended(&ended.key, ended.settled));
+                    ended.iter().for_each(|ended| self.handle.ended(&ended.key, ended.settled));
                     return;
                 }
                 Err(error) => {
-                    self.line.meters.store_errors.increment(1);
-                    tracing::error!(queue = self.line.name(), %error, "results could not be stored yet");
+                    self.handle.meters.store_errors.increment(1);
+                    tracing::error!(queue = self.handle.name(), %error, "results could not be stored yet");
                     let pause = self.next_store_pause();
                     if self.stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                         return;
@@ -159,15 +163,15 @@ impl Worker {
         if answers.is_empty() {
             return;
         }
-        let settled = self.line.store.settle(self.line.name(), &self.line.rules, answers);
+        let settled = self.handle.store.settle(self.handle.name(), &self.handle.rules, answers);
         match tokio::time::timeout(STOP_GRACE, settled).await {
-            Ok(Ok(ended)) => ended.iter().for_each(|ended| self.line.ended(&ended.key, ended.settled)),
+            Ok(Ok(ended)) => ended.iter().for_each(|ended| self.handle.ended(&ended.key, ended.settled)),
             Ok(Err(error)) => {
-                tracing::error!(queue = self.line.name(), %error, "results could not be stored; their keys run again");
+                tracing::error!(queue = self.handle.name(), %error, "results could not be stored; their keys run again");
             }
             Err(_) => {
                 tracing::error!(
-                    queue = self.line.name(),
+                    queue = self.handle.name(),
                     "results could not be stored; their keys run again"
                 );
             }
@@ -181,17 +185,22 @@ impl Worker {
 }
 
 /// Does what a run is for, within its time.
-async fn perform(line: Arc<Line>, work: Arc<dyn Work>, run: Run, give_up: CancellationToken) -> Answered {
+async fn perform(
+    handle: Arc<QueueHandle>,
+    work: Arc<dyn Work>,
+    run: Run,
+    give_up: CancellationToken,
+) -> Answered {
     if Instant::now() > run.start_by {
         return (run.call, Answer::NotMade);
     }
-    let task = Task { key: run.key.clone(), calls: line.meters.calls.clone() };
+    let task = Task { key: run.key.clone(), calls: handle.meters.calls.clone() };
     let answer = tokio::select! {
         done = AssertUnwindSafe(work.run(&task)).catch_unwind() => done.unwrap_or_else(|_| {
-            tracing::error!(queue = line.name(), key = run.key, "the work of a queue panicked");
+            tracing::error!(queue = handle.name(), key = run.key, "the work of a queue panicked");
             Answer::Broken { reason: "the work failed inside the node".to_owned(), retry: true, away: false }
         }),
-        answer = out_of_time(&line, &*work, &run) => answer,
+        answer = out_of_time(&handle, &*work, &run) => answer,
         () = give_up.cancelled() => Answer::NotMade,
     };
     let answer = match answer {
@@ -200,7 +209,7 @@ async fn perform(line: Arc<Line>, work: Arc<dyn Work>, run: Run, give_up: Cancel
         }
         other => other,
     };
-    let (queue, key, attempt) = (line.name(), &run.key, run.attempt);
+    let (queue, key, attempt) = (handle.name(), &run.key, run.attempt);
     match &answer {
         Answer::Refused { reason } | Answer::Broken { reason, .. } => {
             tracing::warn!(queue, key, attempt, reason, "a key got no result");
@@ -215,8 +224,8 @@ async fn perform(line: Arc<Line>, work: Arc<dyn Work>, run: Run, give_up: Cancel
 }
 
 /// Ends when a run has no more time, which for a step is when it cannot be renewed any more.
-async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> {
-    let timeout = line.rules.settings.call_timeout;
+async fn out_of_time(handle: &QueueHandle, work: &dyn Work, run: &Run) -> Answer<String> {
+    let timeout = handle.rules.settings.call_timeout;
     if !work.is_step() {
         tokio::time::sleep_until(run.deadline.into()).await;
         let reason = format!("no answer within {} s", timeout.as_secs_f64());
@@ -227,9 +236,9 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
     let mut failures = 0;
     loop {
         tokio::time::sleep_until(next.into()).await;
-        match line
+        match handle
             .store
-            .renew(line.name(), &line.rules, &[run.call])
+            .renew(handle.name(), &handle.rules, &[run.call])
             .await
             .map(|renewed| renewed.first().copied())
         {
@@ -241,8 +250,8 @@ async fn out_of_time(line: &Line, work: &dyn Work, run: &Run) -> Answer<String> 
             // Somebody took it for lost, and may be at it.
             Ok(_) => return Answer::NotMade,
             Err(error) => {
-                line.meters.store_errors.increment(1);
-                tracing::warn!(queue = line.name(), %error, "a run could not be renewed yet");
+                handle.meters.store_errors.increment(1);
+                tracing::warn!(queue = handle.name(), %error, "a run could not be renewed yet");
                 failures += 1;
                 next = Instant::now() + store_retry::pause(failures);
                 if next >= deadline {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::line::{Line, StatusView};
+use super::handle::{QueueHandle, StatusView};
 
 /// Least time between two looks.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
@@ -19,26 +19,26 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 /// How long to wait before asking a store again that did not answer.
 const STORE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Shows `line` until told to stop.
-pub(super) async fn keep(line: Arc<Line>, stop: CancellationToken) {
-    let Ok(mut changes) = line.store.changes(line.name()) else {
-        return tracing::error!(queue = line.name(), "changes of a queue cannot be heard");
+/// Publishes the queue's status until told to stop.
+pub(super) async fn publish(handle: Arc<QueueHandle>, stop: CancellationToken) {
+    let Ok(mut changes) = handle.store.changes(handle.name()) else {
+        return tracing::error!(queue = handle.name(), "changes of a queue cannot be heard");
     };
     let mut shown: Option<StatusView> = None;
     loop {
         changes.mark_unchanged();
-        let (pause, busy) = match line.view().await {
+        let (pause, busy) = match handle.view().await {
             Ok(view) => {
                 let busy = view.counts.waiting + view.counts.running + view.counts.retrying > 0;
                 if shown.as_ref() != Some(&view) {
-                    line.publish(&view);
+                    handle.publish(&view);
                     shown = Some(view);
                 }
                 (SHOW_EVERY, busy)
             }
             Err(error) => {
-                line.meters.store_errors.increment(1);
-                tracing::warn!(queue = line.name(), %error, "a queue's status could not be read");
+                handle.meters.store_errors.increment(1);
+                tracing::warn!(queue = handle.name(), %error, "a queue's status could not be read");
                 (STORE_PAUSE, true)
             }
         };

@@ -24,8 +24,8 @@ const COUNTED_MAX: u64 = 10_000;
 /// How often it is said that results are dropped.
 const DROPPED_EVERY: Duration = Duration::from_secs(60);
 
-/// A queue.
-pub(super) struct Line {
+/// What this node has of a queue.
+pub(super) struct QueueHandle {
     name: String,
     url: Option<String>,
     check: Check,
@@ -120,9 +120,9 @@ struct ResultEvent<'a> {
     state: &'static str,
 }
 
-impl Line {
-    pub(super) fn new(spec: Spec, store: Arc<dyn Queues>, events: Bus, registry: &Registry) -> Line {
-        Line {
+impl QueueHandle {
+    pub(super) fn new(spec: Spec, store: Arc<dyn Queues>, events: Bus, registry: &Registry) -> QueueHandle {
+        QueueHandle {
             meters: Meters::new(registry, &spec.name),
             rules: rules(spec.settings, spec.results_max),
             name: spec.name,
