@@ -69,7 +69,7 @@ impl Work for BookImage {
         }
     }
 
-    fn is_step(&self) -> bool {
+    fn waits_for_other_queues(&self) -> bool {
         true
     }
 }

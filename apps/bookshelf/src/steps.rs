@@ -103,7 +103,7 @@ impl Work for NdlSearch {
         }
     }
 
-    fn is_step(&self) -> bool {
+    fn waits_for_other_queues(&self) -> bool {
         true
     }
 }
@@ -189,7 +189,7 @@ impl Work for Scanner {
         }
     }
 
-    fn is_step(&self) -> bool {
+    fn waits_for_other_queues(&self) -> bool {
         true
     }
 }

@@ -5,12 +5,12 @@
 //! listens is told what changed.
 //!
 //! - `inbox/batch.rs`: what was posted, checked
-//! - `inbox/board.rs`: how the outbox is, shown while somebody looks
+//! - `inbox/outbox_feed.rs`: how the outbox is, shown while somebody looks
 
 mod batch;
-mod board;
 pub(crate) mod config;
 mod http;
+mod outbox_feed;
 mod part;
 
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Entities {
 
     /// Shows how the outbox is to whoever listens, until `stop`.
     pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
-        tracker.spawn(board::keep(self.clone(), self.events.clone(), stop.clone()));
+        tracker.spawn(outbox_feed::publish(self.clone(), self.events.clone(), stop.clone()));
     }
 
     /// The kinds there are.

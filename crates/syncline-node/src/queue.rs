@@ -70,15 +70,15 @@ pub trait Work: Send + Sync {
     /// Does it. A result is JSON.
     async fn run(&self, task: &Task) -> Answer<String>;
 
-    /// Whether it lasts as long as other queues take: it is then renewed for as long as it does. If not, it ends when
-    /// its time is up.
-    fn is_step(&self) -> bool {
+    /// True for work that only waits for other queues: its lease is renewed until it ends. Other work ends when its time
+    /// is up.
+    fn waits_for_other_queues(&self) -> bool {
         false
     }
 
     /// Attempts at a key whose calls fail for another reason than 429 and may do better.
     fn failure_attempts(&self) -> u32 {
-        if self.is_step() { u32::MAX } else { FAILURE_ATTEMPTS }
+        if self.waits_for_other_queues() { u32::MAX } else { FAILURE_ATTEMPTS }
     }
 }
 
@@ -173,7 +173,7 @@ impl Queues {
         self.0.works.lock().unwrap_or_else(PoisonError::into_inner).push((handle, work));
     }
 
-    /// Starts a worker and a board for each queue. They end when `stop` is cancelled.
+    /// Starts a worker and a status feed for each queue. They end when `stop` is cancelled.
     pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
         let works = std::mem::take(&mut *self.0.works.lock().unwrap_or_else(PoisonError::into_inner));
         for (handle, work) in works {

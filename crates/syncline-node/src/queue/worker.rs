@@ -147,7 +147,7 @@ impl Worker {
     async fn end(mut self) {
         let mut answers = Vec::new();
         // Others' results may take long to come, and the next node can wait for them as well.
-        let grace = if self.work.is_step() { Duration::ZERO } else { STOP_GRACE };
+        let grace = if self.work.waits_for_other_queues() { Duration::ZERO } else { STOP_GRACE };
         let give_up = self.give_up.clone();
         let patience = async {
             tokio::time::sleep(grace).await;
@@ -226,7 +226,7 @@ async fn perform(
 /// Ends when a run has no more time, which for a step is when it cannot be renewed any more.
 async fn out_of_time(handle: &QueueHandle, work: &dyn Work, run: &Run) -> Answer<String> {
     let timeout = handle.rules.settings.call_timeout;
-    if !work.is_step() {
+    if !work.waits_for_other_queues() {
         tokio::time::sleep_until(run.deadline.into()).await;
         let reason = format!("no answer within {} s", timeout.as_secs_f64());
         return Answer::Broken { reason, retry: true, away: false };

@@ -12,7 +12,7 @@ use crate::events::Bus;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Tells of the outbox until `stop`.
-pub(super) async fn keep(entities: Entities, events: Bus, stop: CancellationToken) {
+pub(super) async fn publish(entities: Entities, events: Bus, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut told: Option<Stats> = None;
