@@ -20,14 +20,14 @@ pub(crate) struct ReleaseWaiters {
 /// The signal for one name, and how many wait for it.
 #[derive(Debug, Default)]
 struct Waiter {
-    rings: Arc<Notify>,
+    notify: Arc<Notify>,
     listeners: usize,
 }
 
 /// One waiter for one name. A release between its making and [`ReleaseWatch::freed`] counts.
 pub struct ReleaseWatch {
     name: String,
-    rings: Arc<Notify>,
+    notify: Arc<Notify>,
     waiters: Arc<ReleaseWaiters>,
     look_every: Duration,
 }
@@ -38,22 +38,22 @@ impl ReleaseWaiters {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let waiter = by_name.entry(name.as_str().to_owned()).or_default();
         waiter.listeners += 1;
-        let rings = Arc::clone(&waiter.rings);
-        ReleaseWatch { name: name.as_str().to_owned(), rings, waiters: Arc::clone(self), look_every }
+        let notify = Arc::clone(&waiter.notify);
+        ReleaseWatch { name: name.as_str().to_owned(), notify, waiters: Arc::clone(self), look_every }
     }
 
     /// `name` is free, or may be.
-    pub(crate) fn tell(&self, name: &str) {
+    pub(crate) fn notify_one(&self, name: &str) {
         let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiter) = by_name.get(name) {
-            waiter.rings.notify_one();
+            waiter.notify.notify_one();
         }
     }
 
     /// Something may have been missed.
-    pub(crate) fn tell_all(&self) {
+    pub(crate) fn notify_all(&self) {
         for waiter in self.by_name.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            waiter.rings.notify_one();
+            waiter.notify.notify_one();
         }
     }
 }
@@ -62,7 +62,7 @@ impl ReleaseWatch {
     /// Ends when the lock was given back, when it is time to look again, or after `at_most`.
     pub async fn freed(&mut self, at_most: Duration) {
         // Out of time means the same as having heard something: look again.
-        let _ = tokio::time::timeout(at_most.min(self.look_every), self.rings.notified()).await;
+        let _ = tokio::time::timeout(at_most.min(self.look_every), self.notify.notified()).await;
     }
 }
 
@@ -75,7 +75,7 @@ impl Drop for ReleaseWatch {
             by_name.remove(&self.name);
         } else {
             // It may have been woken and gone away without asking.
-            waiter.rings.notify_one();
+            waiter.notify.notify_one();
         }
     }
 }
@@ -93,11 +93,11 @@ mod tests {
         let waiters = Arc::new(ReleaseWaiters::default());
         let name = Name::new("project").unwrap();
         let mut watch = waiters.watch(&name, LONG);
-        waiters.tell("project");
+        waiters.notify_one("project");
         let start = Instant::now();
         watch.freed(LONG).await;
         assert!(start.elapsed() < Duration::from_secs(1));
-        waiters.tell("another");
+        waiters.notify_one("another");
         watch.freed(Duration::from_secs(2)).await;
         assert!(start.elapsed() >= Duration::from_secs(2), "and now there is nothing to hear");
         drop(watch);
@@ -115,7 +115,7 @@ mod tests {
         assert!(futures::poll!(&mut first).is_pending());
         assert!(futures::poll!(&mut second).is_pending());
         assert!(futures::poll!(&mut third).is_pending());
-        waiters.tell("project");
+        waiters.notify_one("project");
         assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut third).is_pending());
         // The first goes away before it has even noticed.
         drop(first);

@@ -6,7 +6,7 @@
 //!
 //! Who waits says so in the row (`wanted_until`), and the release then announces itself by `NOTIFY`, in its own
 //! transaction: a release nobody waits for does not pay for it. Behind a pooler `LISTEN` does not work; there, and
-//! while the listening connection is lost, whoever waits looks every [`LOOK_EVERY_DEAF`].
+//! while the listening connection is lost, whoever waits looks every [`LOOK_EVERY_WITHOUT_NOTICES`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +25,10 @@ use crate::lock::{
     Row, holding, token_of,
 };
 
-/// How often somebody who waits looks, although releases are heard: a notice can still be lost on the way.
+/// How often a waiter looks although releases are announced: a notice can be lost on the way.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often where releases of other nodes are not heard.
-const LOOK_EVERY_DEAF: Duration = Duration::from_millis(50);
+/// How often where no notices of other nodes arrive.
+const LOOK_EVERY_WITHOUT_NOTICES: Duration = Duration::from_millis(50);
 /// How long one look keeps a row marked as wanted.
 const WANTED_FOR_MS: i64 = 60_000;
 /// How long the listener rests after its connection could not be made.
@@ -155,25 +155,25 @@ const RAISE_FLOOR: &str = concat!(
 /// What all ports of one engine share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    air: Arc<Air>,
+    notices: Arc<ReleaseNotices>,
     /// Listens for the releases of other nodes, once somebody waits. Ends with this, whether or not the store was closed.
     listening: Mutex<JoinSet<()>>,
 }
 
-/// Between those who wait and the listener.
+/// What the waiters and the listener share.
 #[derive(Debug)]
-struct Air {
+struct ReleaseNotices {
     waiters: Arc<ReleaseWaiters>,
-    /// What our own notices begin with: who waits here has been told already.
-    teller: String,
-    /// Whether other nodes are heard at the moment.
-    hears: AtomicBool,
+    /// What our own notices begin with: the waiters here were notified already.
+    own_prefix: String,
+    /// Whether the notices of other nodes arrive at the moment.
+    is_listening: AtomicBool,
 }
 
-impl Default for Air {
+impl Default for ReleaseNotices {
     fn default() -> Self {
-        let teller = format!("{:016x} ", rand::random::<u64>());
-        Self { waiters: Arc::default(), teller, hears: AtomicBool::new(false) }
+        let own_prefix = format!("{:016x} ", rand::random::<u64>());
+        Self { waiters: Arc::default(), own_prefix, is_listening: AtomicBool::new(false) }
     }
 }
 
@@ -217,23 +217,24 @@ impl Locks for PostgresLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let release = self.engine.query(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
-        let release = release.bind(self.engine.schema().channel(CHANNEL)).bind(self.air().teller.clone());
+        let release =
+            release.bind(self.engine.schema().channel(CHANNEL)).bind(self.notices().own_prefix.clone());
         let mut session = self.engine.statement().await?;
         let released: Option<(i64, Option<String>)> = session.first(release).await?;
         session.commit().await?;
         if released.is_some() {
-            self.air().waiters.tell(name.as_str());
+            self.notices().waiters.notify_one(name.as_str());
         }
         self.answer(name, lease, released.map(|(token, _)| token)).await
     }
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let force = self.engine.query(FORCE).bind(name.as_str().to_owned());
-        let force = force.bind(self.engine.schema().channel(CHANNEL)).bind(self.air().teller.clone());
+        let force = force.bind(self.engine.schema().channel(CHANNEL)).bind(self.notices().own_prefix.clone());
         let mut session = self.engine.statement().await?;
         let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
         session.commit().await?;
-        self.air().waiters.tell(name.as_str());
+        self.notices().waiters.notify_one(name.as_str());
         Ok(ended
             .map(|(name, holder, token, age_ms, left_ms, _)| holding((name, holder, token, age_ms, left_ms))))
     }
@@ -254,17 +255,17 @@ impl Locks for PostgresLocks {
     }
 
     fn watch(&self, name: &Name) -> ReleaseWatch {
-        let air = self.air();
+        let notices = self.notices();
         if !self.engine.pooled {
             let mut listening = self.engine.locks.listening.lock().unwrap_or_else(PoisonError::into_inner);
             if listening.is_empty() {
                 let (store, pool) = (Arc::clone(&self.engine.store), self.engine.pool.clone());
                 let channel = self.engine.schema().channel(CHANNEL);
-                listening.spawn(listen(store, pool, channel, Arc::clone(air)));
+                listening.spawn(listen(store, pool, channel, Arc::clone(notices)));
             }
         }
-        let hears = air.hears.load(Ordering::Acquire);
-        air.waiters.watch(name, if hears { LOOK_EVERY } else { LOOK_EVERY_DEAF })
+        let is_listening = notices.is_listening.load(Ordering::Acquire);
+        notices.waiters.watch(name, if is_listening { LOOK_EVERY } else { LOOK_EVERY_WITHOUT_NOTICES })
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -285,8 +286,8 @@ impl PostgresLocks {
         Self { engine }
     }
 
-    fn air(&self) -> &Arc<Air> {
-        &self.engine.locks.air
+    fn notices(&self) -> &Arc<ReleaseNotices> {
+        &self.engine.locks.notices
     }
 
     /// Who has the lock, if anybody has; marked as wanted if whoever asks will wait.
@@ -332,26 +333,27 @@ pub(super) async fn grant(
 }
 
 /// Passes on what other nodes announce, until the store is closed or gone.
-async fn listen(store: Arc<str>, pool: PgPool, channel: String, air: Arc<Air>) {
+async fn listen(store: Arc<str>, pool: PgPool, channel: String, notices: Arc<ReleaseNotices>) {
     while !pool.is_closed() {
-        if let Err(error) = hear(&pool, &channel, &air).await {
+        if let Err(error) = listen_once(&pool, &channel, &notices).await {
             tracing::debug!(%store, %error, "the listening connection for lock releases failed; it is opened again");
         }
-        air.hears.store(false, Ordering::Release);
+        notices.is_listening.store(false, Ordering::Release);
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(pool: &PgPool, channel: &str, air: &Air) -> sqlx::Result<()> {
+async fn listen_once(pool: &PgPool, channel: &str, notices: &ReleaseNotices) -> sqlx::Result<()> {
     let mut listener = Listener::open(pool, channel).await?;
-    air.hears.store(true, Ordering::Release);
+    notices.is_listening.store(true, Ordering::Release);
     // What was announced before this moment was not heard.
-    air.waiters.tell_all();
+    notices.waiters.notify_all();
     while let Some(notice) = listener.next().await? {
         let payload = notice.payload();
-        if let Some((_, name)) = payload.split_once(' ').filter(|_| !payload.starts_with(&air.teller)) {
-            air.waiters.tell(name);
+        if let Some((_, name)) = payload.split_once(' ').filter(|_| !payload.starts_with(&notices.own_prefix))
+        {
+            notices.waiters.notify_one(name);
         }
     }
     Ok(())

@@ -128,7 +128,7 @@ impl Shared {
     /// Commits what is queued.
     pub(super) async fn close(&self) {
         self.ledger.close().await;
-        self.waiters.tell_all();
+        self.waiters.notify_all();
     }
 
     fn reserve(&self) -> Reserve {
@@ -256,7 +256,7 @@ impl Locks for SqliteLocks {
         });
         let released = released.await?;
         if released.is_ok() {
-            self.shared()?.waiters.tell(name.as_str());
+            self.shared()?.waiters.notify_one(name.as_str());
         }
         Ok(released)
     }
@@ -270,7 +270,7 @@ impl Locks for SqliteLocks {
             Ok(held)
         });
         let ended = ended.await?;
-        self.shared()?.waiters.tell(name.as_str());
+        self.shared()?.waiters.notify_one(name.as_str());
         Ok(ended)
     }
 
