@@ -56,7 +56,7 @@ pub(crate) use self::inbox::PostgresInbox;
 pub(crate) use self::kv::PostgresKv;
 pub(crate) use self::lock::PostgresLocks;
 pub(crate) use self::outbox::PostgresOutbox;
-use self::queue::Caller;
+use self::queue::Notifier;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
 pub(crate) use self::session::Session;
@@ -118,7 +118,7 @@ pub(crate) struct Engine {
     /// What all state ports of this engine share.
     states: Arc<state::Shared>,
     registry: QueueRegistry,
-    caller: Caller,
+    notifier: Notifier,
     /// Who hears of new entries of the outbox.
     outbox: Arc<Wakes>,
 }
@@ -166,7 +166,7 @@ impl Engine {
         let engine = Self {
             store,
             registry: QueueRegistry::new(),
-            caller: Caller::new(),
+            notifier: Notifier::new(),
             keeps_statements: told.map_or(!between, |capacity| capacity != "0"),
             pooled: between,
             statements: Arc::new(Statements::new(opening.schema.clone())),

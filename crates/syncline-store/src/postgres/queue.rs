@@ -2,11 +2,11 @@
 //!
 //! Many rows go in as arrays, one for each column, so that a batch is a handful of statements whatever its size.
 
-mod call;
+mod notifier;
 
 use std::convert::Infallible;
 
-pub(super) use self::call::Caller;
+pub(super) use self::notifier::Notifier;
 use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::queue::registry::QueueRegistry;
@@ -204,12 +204,12 @@ impl Tables for PostgresQueues {
         Ok(versions)
     }
 
-    async fn hear(&self, registry: &QueueRegistry) -> Result<Infallible, Error> {
-        self.engine.caller.hear(&self.engine, registry).await
+    async fn listen(&self, registry: &QueueRegistry) -> Result<Infallible, Error> {
+        self.engine.notifier.listen(&self.engine, registry).await
     }
 
     fn announce(&self, queue: &str) {
-        self.engine.caller.announce(&self.engine, queue);
+        self.engine.notifier.announce(&self.engine, queue);
     }
 }
 

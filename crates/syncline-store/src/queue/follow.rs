@@ -1,6 +1,6 @@
-//! Hearing of what other processes do to a queue.
+//! Following what other processes do to a queue.
 //!
-//! Where the database can call, it does ([`Tables::hear`]); a look at the headers of the queues that somebody watches is
+//! Where the database can notify, it does ([`Tables::listen`]). Polling the headers of the queues that somebody watches is
 //! the net below that, and the only way where it cannot. The task ends when nobody watches any more or the store is
 //! closed, so it keeps nothing open that nobody wants.
 
@@ -11,12 +11,12 @@ use super::registry::QueueRegistry;
 use super::table::Tables;
 use crate::Error;
 
-/// How often the headers are looked at where nobody calls.
+/// How often the headers are polled where nothing is notified.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often they are where the database calls, in case a call was lost.
-const LOOK_EVERY_WHILE_HEARING: Duration = Duration::from_secs(5);
-/// How long after it was lost the way to be called is tried again.
-const HEAR_AGAIN: Duration = Duration::from_secs(5);
+/// How often they are where the database notifies, in case a notification was lost.
+const LOOK_EVERY_WHILE_LISTENING: Duration = Duration::from_secs(5);
+/// How long after the listening connection was lost it is opened again.
+const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Starts to follow what is watched, unless somebody does.
 pub(crate) fn start<D: Tables>(tables: &D, registry: &QueueRegistry) {
@@ -25,7 +25,7 @@ pub(crate) fn start<D: Tables>(tables: &D, registry: &QueueRegistry) {
         tokio::spawn(async move {
             tokio::select! {
                 () = look(&tables, &registry) => {}
-                () = hear(&tables, &registry) => {}
+                () = listen(&tables, &registry) => {}
             }
         });
     }
@@ -46,15 +46,16 @@ async fn look<D: Tables>(tables: &D, registry: &QueueRegistry) {
             Err(Error::Closed { .. }) => return registry.stop_following(),
             Err(error) => tracing::debug!(%error, "the versions of the queues could not be read"),
         }
-        tokio::time::sleep(if registry.hears() { LOOK_EVERY_WHILE_HEARING } else { LOOK_EVERY }).await;
+        tokio::time::sleep(if registry.is_listening() { LOOK_EVERY_WHILE_LISTENING } else { LOOK_EVERY })
+            .await;
     }
 }
 
-async fn hear<D: Tables>(tables: &D, registry: &QueueRegistry) {
+async fn listen<D: Tables>(tables: &D, registry: &QueueRegistry) {
     loop {
-        let Err(error) = tables.hear(registry).await;
-        registry.set_hears(false);
-        tracing::debug!(%error, "the database does not call; looking instead");
-        tokio::time::sleep(HEAR_AGAIN).await;
+        let Err(error) = tables.listen(registry).await;
+        registry.set_listening(false);
+        tracing::debug!(%error, "the listening connection for queues failed; changes are polled until it is opened again");
+        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct QueueRegistry {
     clock: ProcessClock,
     states: Arc<Mutex<QueueStates>>,
     /// Whether other processes' changes are announced to this one.
-    hears: Arc<AtomicBool>,
+    is_listening: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +43,11 @@ pub(crate) struct QueueState {
 
 impl QueueRegistry {
     pub(crate) fn new() -> Self {
-        Self { clock: ProcessClock { origin: Instant::now() }, states: Arc::default(), hears: Arc::default() }
+        Self {
+            clock: ProcessClock { origin: Instant::now() },
+            states: Arc::default(),
+            is_listening: Arc::default(),
+        }
     }
 
     pub(crate) fn clock(&self) -> ProcessClock {
@@ -99,12 +103,12 @@ impl QueueRegistry {
         }
     }
 
-    pub(crate) fn hears(&self) -> bool {
-        self.hears.load(Ordering::Relaxed)
+    pub(crate) fn is_listening(&self) -> bool {
+        self.is_listening.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_hears(&self, hears: bool) {
-        self.hears.store(hears, Ordering::Relaxed);
+    pub(crate) fn set_listening(&self, is_listening: bool) {
+        self.is_listening.store(is_listening, Ordering::Relaxed);
     }
 
     fn states(&self) -> std::sync::MutexGuard<'_, QueueStates> {

@@ -47,7 +47,7 @@ pub(crate) trait Tables: Clone + Send + Sync + 'static {
     -> impl Future<Output = Result<Vec<(String, i64)>, Error>> + Send;
 
     /// Passes what other processes announce on to the registry, until that fails. Where nothing is announced, for ever.
-    fn hear(&self, registry: &QueueRegistry) -> impl Future<Output = Result<Infallible, Error>> + Send;
+    fn listen(&self, registry: &QueueRegistry) -> impl Future<Output = Result<Infallible, Error>> + Send;
 
     /// Lets other processes hear of a change that was made here. A promise to nobody: they look, too.
     fn announce(&self, queue: &str);

@@ -170,7 +170,7 @@ impl Tables for SqliteQueues {
         self.engine.read(|connection| Box::pin(versions.fetch_all(connection))).await
     }
 
-    async fn hear(&self, _registry: &QueueRegistry) -> Result<Infallible, Error> {
+    async fn listen(&self, _registry: &QueueRegistry) -> Result<Infallible, Error> {
         std::future::pending().await
     }
 

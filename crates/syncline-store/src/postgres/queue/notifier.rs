@@ -1,8 +1,8 @@
-//! Calling other processes: `NOTIFY` and `LISTEN`.
+//! Notifying other processes of changed queues: `NOTIFY` and `LISTEN`.
 //!
-//! A call is made after its change is committed, outside its transaction: committing with a `NOTIFY` in it waits for every
-//! other such commit in the whole cluster. While one call is on its way, those that come after it gather and go
-//! together. What a crash swallows is found by looking.
+//! A change is announced after it is committed, outside its transaction: committing with a `NOTIFY` in it waits for every
+//! other such commit in the whole cluster. While one notification is on its way, those that come after it gather and go
+//! together. What a crash swallows is found by polling.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -15,13 +15,14 @@ use crate::Error;
 use crate::queue::registry::QueueRegistry;
 
 const CHANNEL: &str = "queue";
-/// The payload is who calls, so that nobody wakes itself, and the queue.
-const CALL: &str = "SELECT pg_notify('syncline.queue', $1 || ' ' || queue) FROM unnest($2::text[]) AS queue";
+/// The payload is who notifies, so that nobody wakes itself, and the queue.
+const NOTIFY: &str =
+    "SELECT pg_notify('syncline.queue', $1 || ' ' || queue) FROM unnest($2::text[]) AS queue";
 
 /// What is to be announced. Clones share it.
 #[derive(Debug, Clone)]
-pub(in crate::postgres) struct Caller {
-    /// This process, among those that call.
+pub(in crate::postgres) struct Notifier {
+    /// This process, among those that notify.
     name: Arc<str>,
     waiting: Arc<Mutex<Waiting>>,
 }
@@ -33,20 +34,20 @@ struct Waiting {
     under_way: bool,
 }
 
-impl Caller {
+impl Notifier {
     pub(in crate::postgres) fn new() -> Self {
         Self { name: format!("{:016x}", rand::random::<u64>()).into(), waiting: Arc::default() }
     }
 
-    /// Lets other processes hear that `queue` has changed, soon.
+    /// Notifies other processes, soon, that `queue` has changed.
     pub(super) fn announce(&self, engine: &Engine, queue: &str) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.queues.insert(queue.to_owned());
         if !mem::replace(&mut waiting.under_way, true) {
-            let (caller, engine) = (self.clone(), engine.clone());
+            let (notifier, engine) = (self.clone(), engine.clone());
             tokio::spawn(async move {
-                while let Some(queues) = caller.take() {
-                    if let Err(error) = caller.call(&engine, queues).await {
+                while let Some(queues) = notifier.take() {
+                    if let Err(error) = notifier.notify(&engine, queues).await {
                         tracing::debug!(%error, "a change of a queue could not be announced to other nodes");
                     }
                 }
@@ -61,20 +62,24 @@ impl Caller {
         waiting.under_way.then(|| mem::take(&mut waiting.queues).into_iter().collect())
     }
 
-    async fn call(&self, engine: &Engine, queues: Vec<String>) -> Result<(), Error> {
+    async fn notify(&self, engine: &Engine, queues: Vec<String>) -> Result<(), Error> {
         let mut session = engine.statement().await?;
-        session.execute(engine.query(CALL).bind(self.name.to_string()).bind(queues)).await?;
+        session.execute(engine.query(NOTIFY).bind(self.name.to_string()).bind(queues)).await?;
         session.commit().await
     }
 
-    /// Passes on what others announce until the connection is lost. Behind a pooler nothing can be heard.
-    pub(super) async fn hear(&self, engine: &Engine, registry: &QueueRegistry) -> Result<Infallible, Error> {
+    /// Passes on what others announce until the connection is lost. Behind a pooler `LISTEN` does not work.
+    pub(super) async fn listen(
+        &self,
+        engine: &Engine,
+        registry: &QueueRegistry,
+    ) -> Result<Infallible, Error> {
         if engine.pooled {
             return std::future::pending().await;
         }
         let mut listener =
             Listener::open(&engine.pool, &engine.schema().channel(CHANNEL)).await.map_err(engine.failed())?;
-        registry.set_hears(true);
+        registry.set_listening(true);
         registry.all_changed();
         loop {
             let Some(notification) = listener.next().await.map_err(engine.failed())? else {
@@ -83,7 +88,7 @@ impl Caller {
                 continue;
             };
             match notification.payload().split_once(' ') {
-                Some((caller, _)) if caller == &*self.name => {}
+                Some((notifier, _)) if notifier == &*self.name => {}
                 Some((_, queue)) => registry.changed(queue),
                 None => registry.all_changed(),
             }
