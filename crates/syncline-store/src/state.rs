@@ -158,7 +158,7 @@ pub trait States: Send + Sync {
 pub(crate) struct ChangeBroadcast(broadcast::Sender<SpaceChanged>);
 
 impl ChangeBroadcast {
-    pub(crate) fn tell(&self, space: &str, number: u64) {
+    pub(crate) fn send(&self, space: &str, number: u64) {
         // An error only says that nobody listens.
         drop(self.0.send(SpaceChanged { space: space.to_owned(), number }));
     }

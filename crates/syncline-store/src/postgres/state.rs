@@ -50,7 +50,7 @@ const REMOVED: &str =
 const OLDEST_REMOVED: &str = "SELECT number FROM syncline.state_entities WHERE (space || '') = $1 AND NOT live ORDER BY number LIMIT $2";
 /// space, numbers. A number that was given anew since is another change and stays.
 const FORGET_ALL: &str = "DELETE FROM syncline.state_entities WHERE (space || '') = $1 AND number = ANY($2) AND NOT live RETURNING number, bytes";
-const TELL: &str = "SELECT pg_notify($1, notice)::text FROM unnest($2::text[]) AS told (notice)";
+const NOTIFY: &str = "SELECT pg_notify($1, notice)::text FROM unnest($2::text[]) AS told (notice)";
 const CHANNEL: &str = "state";
 /// How long the listener rests after its connection could not be made.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -59,29 +59,29 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Shared {
     changes: ChangeBroadcast,
-    /// What our own notices begin with: who listens here has been told already.
-    teller: String,
+    /// What our own notices begin with: the listeners here were notified already.
+    own_prefix: String,
     started: AtomicBool,
-    untold: Mutex<Untold>,
+    pending: Mutex<PendingNotices>,
 }
 
-/// What other nodes have to be told of.
+/// Changes of which the other nodes are not notified yet.
 #[derive(Debug, Default)]
-struct Untold {
+struct PendingNotices {
     /// How far each space is.
     numbers: HashMap<String, u64>,
-    /// Whether somebody is at it.
-    telling: bool,
+    /// Whether a task is sending them.
+    sending: bool,
 }
 
 impl Default for Shared {
     fn default() -> Self {
-        let teller = format!("{:016x} ", rand::random::<u64>());
+        let own_prefix = format!("{:016x} ", rand::random::<u64>());
         Self {
             changes: ChangeBroadcast::default(),
-            teller,
+            own_prefix,
             started: AtomicBool::new(false),
-            untold: Mutex::default(),
+            pending: Mutex::default(),
         }
     }
 }
@@ -163,8 +163,8 @@ impl States for PostgresStates {
         }
         session.commit().await?;
         if cursor > from {
-            self.shared().changes.tell(name, cursor);
-            self.tell_others(name, cursor);
+            self.shared().changes.send(name, cursor);
+            self.notify_other_nodes(name, cursor);
         }
         Ok(Pushed::Taken { epoch: header.epoch, from, cursor, ahead, lost, now })
     }
@@ -229,12 +229,12 @@ impl PostgresStates {
     }
 
     /// Has other nodes told of a space, soon.
-    fn tell_others(&self, space: &str, number: u64) {
-        let mut untold = self.shared().untold.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = untold.numbers.entry(space.to_owned()).or_default();
+    fn notify_other_nodes(&self, space: &str, number: u64) {
+        let mut pending = self.shared().pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = pending.numbers.entry(space.to_owned()).or_default();
         *known = number.max(*known);
-        if !std::mem::replace(&mut untold.telling, true) {
-            tokio::spawn(tell(self.engine.clone()));
+        if !std::mem::replace(&mut pending.sending, true) {
+            tokio::spawn(send_notices(self.engine.clone()));
         }
     }
 
@@ -356,35 +356,35 @@ impl PostgresStates {
 }
 
 /// Announces what there is to tell, and what comes meanwhile, until there is nothing left.
-async fn tell(engine: Engine) {
+async fn send_notices(engine: Engine) {
     loop {
         let numbers = {
-            let mut untold = engine.states.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            untold.telling = !untold.numbers.is_empty();
-            std::mem::take(&mut untold.numbers)
+            let mut pending = engine.states.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.sending = !pending.numbers.is_empty();
+            std::mem::take(&mut pending.numbers)
         };
         if numbers.is_empty() {
             return;
         }
-        let teller = &engine.states.teller;
-        let notices = numbers.iter().map(|(space, number)| format!("{teller}{number} {space}"));
+        let own_prefix = &engine.states.own_prefix;
+        let notices = numbers.iter().map(|(space, number)| format!("{own_prefix}{number} {space}"));
         if let Err(error) = announce(&engine, notices.collect()).await {
-            tracing::debug!(%error, "other nodes could not be told of changes; devices find them by asking");
+            tracing::debug!(%error, "other nodes could not be notified of changes; devices find them by asking");
         }
     }
 }
 
 async fn announce(engine: &Engine, notices: Vec<String>) -> Result<(), Error> {
     let mut session = engine.statement().await?;
-    let tell = engine.query(TELL).bind(engine.schema().channel(CHANNEL)).bind(notices);
-    session.all::<(Option<String>,)>(tell).await?;
+    let notify = engine.query(NOTIFY).bind(engine.schema().channel(CHANNEL)).bind(notices);
+    session.all::<(Option<String>,)>(notify).await?;
     session.commit().await
 }
 
 /// Passes on what other nodes announce, until the store is closed or gone.
 async fn listen(pool: PgPool, channel: String, shared: Weak<Shared>) {
     while !pool.is_closed() && shared.strong_count() > 0 {
-        if let Err(error) = hear(&pool, &channel, &shared).await {
+        if let Err(error) = listen_once(&pool, &channel, &shared).await {
             tracing::debug!(%error, "the listening connection for state changes failed; it is opened again");
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
@@ -392,15 +392,15 @@ async fn listen(pool: PgPool, channel: String, shared: Weak<Shared>) {
 }
 
 /// Listens for as long as the connection lasts.
-async fn hear(pool: &PgPool, channel: &str, shared: &Weak<Shared>) -> sqlx::Result<()> {
+async fn listen_once(pool: &PgPool, channel: &str, shared: &Weak<Shared>) -> sqlx::Result<()> {
     let mut listener = Listener::open(pool, channel).await?;
     while let Some(notice) = listener.next().await? {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let payload = notice.payload();
-        let told = payload.split_once(' ').filter(|_| !payload.starts_with(&shared.teller));
+        let told = payload.split_once(' ').filter(|_| !payload.starts_with(&shared.own_prefix));
         let told = told.and_then(|(_, told)| told.split_once(' '));
         if let Some((number, space)) = told.and_then(|(number, space)| Some((number.parse().ok()?, space))) {
-            shared.changes.tell(space, number);
+            shared.changes.send(space, number);
         }
     }
     Ok(())

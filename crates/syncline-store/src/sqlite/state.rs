@@ -73,7 +73,7 @@ impl States for SqliteStates {
                 if let Pushed::Taken { from, cursor, .. } = &pushed
                     && cursor > from
                 {
-                    self.engine.changes().tell(space.as_str(), *cursor);
+                    self.engine.changes().send(space.as_str(), *cursor);
                 }
                 Ok(pushed)
             }
