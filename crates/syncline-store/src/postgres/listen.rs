@@ -1,4 +1,4 @@
-//! Hearing what others announce (`LISTEN`), on a connection that is known to live.
+//! Listening to what others announce (`LISTEN`), on a connection that is known to live.
 //!
 //! A network that forgets a connection tells neither end: a listener then waits for ever for what nobody can send. So a silent
 //! connection is asked something every [`CHECK_EVERY`], and one that does not answer within [`CHECK_MAX`] counts as lost. The
@@ -13,12 +13,12 @@ use tokio::time::timeout;
 
 use super::CONNECT_MAX;
 
-/// Together they are how long a listener can be deaf without knowing.
+/// Together they are how long a lost connection can go unnoticed.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 const CHECK_MAX: Duration = Duration::from_secs(5);
 
-/// What a listener meets.
-pub(super) enum Heard {
+/// What a listener receives.
+pub(super) enum Received {
     /// Something was announced.
     Notice(PgNotification),
     /// Nothing, on a connection that lives.
@@ -42,7 +42,7 @@ impl Listener {
         listener.eager_reconnect(false);
         match timeout(CHECK_MAX, listener.listen(channel)).await {
             Ok(listening) => listening?,
-            Err(_) => return Err(deaf()),
+            Err(_) => return Err(lost()),
         }
         Ok(Self { store: store.clone(), listener })
     }
@@ -51,33 +51,33 @@ impl Listener {
     pub(super) async fn next(&mut self) -> sqlx::Result<Option<PgNotification>> {
         loop {
             match self.next_or_silence().await? {
-                Some(Heard::Silence) => {}
-                Some(Heard::Notice(notice)) => return Ok(Some(notice)),
+                Some(Received::Silence) => {}
+                Some(Received::Notice(notice)) => return Ok(Some(notice)),
                 None => return Ok(None),
             }
         }
     }
 
     /// The same, and a word every [`CHECK_EVERY`] while the connection lives and nothing is heard.
-    pub(super) async fn next_or_silence(&mut self) -> sqlx::Result<Option<Heard>> {
+    pub(super) async fn next_or_silence(&mut self) -> sqlx::Result<Option<Received>> {
         let Self { store, listener } = self;
         store
             .close_event()
             .do_until(async {
                 if let Ok(heard) = timeout(CHECK_EVERY, listener.try_recv()).await {
-                    return heard.map(|notice| notice.map(Heard::Notice));
+                    return heard.map(|notice| notice.map(Received::Notice));
                 }
                 // In the simple protocol: no statement is prepared for it. What is announced meanwhile is kept.
                 match timeout(CHECK_MAX, (&mut *listener).execute(sqlx::raw_sql("SELECT 1"))).await {
-                    Ok(Ok(_)) => Ok(Some(Heard::Silence)),
+                    Ok(Ok(_)) => Ok(Some(Received::Silence)),
                     Ok(Err(error)) => Err(error),
-                    Err(_) => Err(deaf()),
+                    Err(_) => Err(lost()),
                 }
             })
             .await?
     }
 }
 
-fn deaf() -> sqlx::Error {
+fn lost() -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "the listening connection is silent"))
 }

@@ -10,7 +10,7 @@
 
 mod admin;
 pub(super) mod fit;
-mod hear;
+mod listen;
 pub(super) mod sql;
 
 use std::sync::Mutex;
@@ -199,7 +199,7 @@ impl Outbox for PostgresOutbox {
     }
 
     fn wakes(&self) -> watch::Receiver<u64> {
-        hear::follow(&self.engine);
+        listen::follow(&self.engine);
         self.engine.outbox.subscribe()
     }
 

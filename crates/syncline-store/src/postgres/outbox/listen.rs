@@ -1,4 +1,4 @@
-//! Hearing of new entries at the least cost for whoever inserts them.
+//! Learning of new entries at the least cost for the application that inserts them.
 //!
 //! PostgreSQL lets transactions that say `NOTIFY` commit one after the other, so the table's trigger says it only while a worker
 //! sleeps. A worker is awake while it finds entries: it looks every few milliseconds, and nobody needs to tell it anything. When it has
@@ -7,7 +7,7 @@
 //!
 //! Who sleeps says so again every few seconds, and looks when somebody else is awake by then: that one may have died. Behind a pooler
 //! `LISTEN` does not work; there, and while the listening connection is lost, whoever waits is told to look every
-//! [`LOOK_EVERY_DEAF`], and nobody announces anything.
+//! [`LOOK_EVERY_WITHOUT_NOTICES`], and nobody announces anything.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use sqlx::postgres::{PgArguments, PgPool, Postgres};
 use sqlx::query::QueryScalar;
 
 use super::super::Engine;
-use super::super::listen::{Heard, Listener};
+use super::super::listen::{Listener, Received};
 use crate::names::Schema;
 use crate::outbox::wakes::Wakes;
 
 const CHANNEL: &str = "sync_outbox";
-const LOOK_EVERY_DEAF: Duration = Duration::from_millis(200);
+const LOOK_EVERY_WITHOUT_NOTICES: Duration = Duration::from_millis(200);
 /// How long a worker that finds nothing stays awake, and how often it looks, from the first to the last.
 const LINGER: Duration = Duration::from_millis(100);
 const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_LAST: Duration = Duration::from_millis(16);
 /// How often it looks while transactions from before its sleep are under way.
-const LOOK_EVERY_DOZING: Duration = Duration::from_millis(100);
+const LOOK_EVERY_WHILE_SETTLING: Duration = Duration::from_millis(100);
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long a sleeper counts as one that does not say it again.
@@ -38,38 +38,43 @@ const ASLEEP_MS: i64 = 30_000;
 pub(super) fn follow(engine: &Engine) {
     let (pool, wakes) = (engine.pool.clone(), Arc::downgrade(&engine.outbox));
     let channel = (!engine.pooled).then(|| engine.schema().channel(CHANNEL));
-    let sleep = Sleep::new(engine.schema());
+    let sleep = SleepFlag::new(engine.schema());
     engine.outbox.follow(|| listen(pool, wakes, channel, sleep));
 }
 
-/// Without a channel nothing can be heard.
-async fn listen(pool: PgPool, wakes: Weak<Wakes>, channel: Option<String>, sleep: Sleep) {
+/// Without a channel it only polls.
+async fn listen(pool: PgPool, wakes: Weak<Wakes>, channel: Option<String>, sleep: SleepFlag) {
     while !pool.is_closed() {
         if let Some(channel) = &channel
-            && let Err(error) = hear(&pool, channel, &wakes, &sleep).await
+            && let Err(error) = listen_once(&pool, channel, &wakes, &sleep).await
         {
             tracing::debug!(%error, "the listening connection for new outbox entries failed; it is opened again");
         }
         wake(&wakes);
-        tokio::time::sleep(LOOK_EVERY_DEAF).await;
+        tokio::time::sleep(LOOK_EVERY_WITHOUT_NOTICES).await;
     }
 }
 
 /// Is awake and sleeps by turns, for as long as the connection lasts.
-async fn hear(pool: &PgPool, channel: &str, wakes: &Weak<Wakes>, sleep: &Sleep) -> sqlx::Result<()> {
+async fn listen_once(
+    pool: &PgPool,
+    channel: &str,
+    wakes: &Weak<Wakes>,
+    sleep: &SleepFlag,
+) -> sqlx::Result<()> {
     let mut listener = Listener::open(pool, channel).await?;
     loop {
         sleep.end(pool).await?;
         stay_awake(wakes).await;
         let before = sleep.begin(pool).await?;
-        if !outlive(pool, wakes, before).await? {
+        if !wait_for_older_transactions(pool, wakes, before).await? {
             continue;
         }
         // What is announced wakes it. So does silence after somebody else was awake, who may have died since.
         loop {
             match listener.next_or_silence().await? {
                 None => return Ok(()),
-                Some(Heard::Silence) if sleep.go_on(pool).await? => {}
+                Some(Received::Silence) if sleep.go_on(pool).await? => {}
                 Some(_) => break,
             }
         }
@@ -91,7 +96,7 @@ async fn stay_awake(wakes: &Weak<Wakes>) {
 }
 
 /// Looks until every transaction has ended that began before `horizon`. Whether it may sleep: false if something was found.
-async fn outlive(pool: &PgPool, wakes: &Weak<Wakes>, horizon: i64) -> sqlx::Result<bool> {
+async fn wait_for_older_transactions(pool: &PgPool, wakes: &Weak<Wakes>, horizon: i64) -> sqlx::Result<bool> {
     let oldest = "SELECT txid_snapshot_xmin(txid_current_snapshot())";
     loop {
         let before = found(wakes);
@@ -101,20 +106,20 @@ async fn outlive(pool: &PgPool, wakes: &Weak<Wakes>, horizon: i64) -> sqlx::Resu
         if ended {
             return Ok(true);
         }
-        tokio::time::sleep(LOOK_EVERY_DOZING).await;
+        tokio::time::sleep(LOOK_EVERY_WHILE_SETTLING).await;
         if found(wakes) != before {
             return Ok(false);
         }
     }
 }
 
-/// What a worker says of itself.
-struct Sleep {
+/// How a worker tells the trigger that it sleeps.
+struct SleepFlag {
     say: String,
     go_on: String,
 }
 
-impl Sleep {
+impl SleepFlag {
     fn new(schema: &Schema) -> Self {
         let now_ms = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         Self {
