@@ -11,7 +11,7 @@ use super::{Engine, Session, now_ms};
 use crate::Error;
 use crate::queue::registry::QueueRegistry;
 use crate::queue::row::{
-    Header, Kept, Known, Leaver, Retry, Row, RowState, Success, entry_columns, header_columns, row_columns,
+    Header, Kept, KeyUpdate, Known, Retry, Row, RowState, Success, entry_columns, header_columns, row_columns,
 };
 use crate::queue::sql::{AGES, ENTRY, SAVE, ended, forget_again, line, retries, trim};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
@@ -319,19 +319,19 @@ impl Table for Rows {
         self.session.all(succeed).await
     }
 
-    async fn replace(&mut self, leavers: &[Leaver]) -> Result<(), Error> {
+    async fn replace(&mut self, updates: &[KeyUpdate]) -> Result<(), Error> {
         let replace = self
             .engine
             .query(REPLACE)
-            .bind(column(leavers, |leaver| leaver.arrival_no))
-            .bind(column(leavers, |leaver| leaver.row.at.number()))
-            .bind(column(leavers, |leaver| leaver.row.rank))
-            .bind(column(leavers, |leaver| leaver.row.arrival_no))
-            .bind(column(leavers, |leaver| leaver.row.attempts))
-            .bind(column(leavers, |leaver| leaver.row.priority))
-            .bind(column(leavers, |leaver| leaver.due))
-            .bind(column(leavers, |leaver| leaver.reason.clone()))
-            .bind(column(leavers, |leaver| leaver.result.clone()))
+            .bind(column(updates, |update| update.arrival_no))
+            .bind(column(updates, |update| update.row.at.number()))
+            .bind(column(updates, |update| update.row.rank))
+            .bind(column(updates, |update| update.row.arrival_no))
+            .bind(column(updates, |update| update.row.attempts))
+            .bind(column(updates, |update| update.row.priority))
+            .bind(column(updates, |update| update.due))
+            .bind(column(updates, |update| update.reason.clone()))
+            .bind(column(updates, |update| update.result.clone()))
             .bind(self.now_ms);
         self.session.execute(replace).await.map(drop)
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use syncline_core::queue::{Answer, Limits, Outcome, Settled};
 
-use super::row::{Header, Leaver, Row, RowState, ms};
+use super::row::{Header, KeyUpdate, Row, RowState, ms};
 use super::table::{Table, Work};
 
 /// Results beyond the limit that one transaction deletes, besides as many as it brings.
@@ -27,13 +27,13 @@ impl Work for Dequeue {
         let in_line = found.into_iter().filter(|row| row.at == RowState::Line);
         let mut rows: HashMap<String, Row> = in_line.map(|row| (row.key.clone(), row)).collect();
         // A key named twice has left the line by the second time, or is back in it and stays there.
-        let leavers: Vec<Leaver> = self
+        let updates: Vec<KeyUpdate> = self
             .outcomes
             .into_iter()
             .filter_map(|(key, outcome)| Some(leave(&mut header, rows.remove(&key)?, outcome, None)))
             .collect();
-        let left = leavers.len();
-        replace(table, &mut header, &self.limits, leavers).await?;
+        let left = updates.len();
+        replace(table, &mut header, &self.limits, updates).await?;
         if left > 0 {
             header.changes += 1;
             table.save(&header).await?;
@@ -48,7 +48,7 @@ pub(super) fn leave(
     mut row: Row,
     outcome: Outcome<String>,
     reason: Option<String>,
-) -> Leaver {
+) -> KeyUpdate {
     let (arrival_no, again) = (row.arrival_no, row.again);
     header.count(&row, -1);
     if matches!(outcome, Outcome::Excused { .. }) {
@@ -92,7 +92,7 @@ pub(super) fn leave(
         (row.at, row.rank, row.call, row.again) = (at, header.take_tail(), None, false);
     }
     header.count(&row, 1);
-    Leaver { arrival_no, row, due, reason: kept.map(super::check::reason), result, settled }
+    KeyUpdate { arrival_no, row, due, reason: kept.map(super::check::reason), result, settled }
 }
 
 /// Writes what became of rows, and lets the oldest results go where there are too many.
@@ -100,20 +100,20 @@ pub(super) async fn replace<T: Table>(
     table: &mut T,
     header: &mut Header,
     limits: &Limits,
-    mut leavers: Vec<Leaver>,
+    mut updates: Vec<KeyUpdate>,
 ) -> Result<(), T::Error> {
-    if leavers.is_empty() {
+    if updates.is_empty() {
         return Ok(());
     }
     // First in line again, in the order they come in.
-    let first = || leavers.iter().filter(|leaver| leaver.settled == Settled::Waiting).count();
+    let first = || updates.iter().filter(|update| update.settled == Settled::Waiting).count();
     let start = header.take_front(first());
-    let unrun = leavers.iter_mut().filter(|leaver| leaver.settled == Settled::Waiting);
-    for (leaver, rank) in unrun.zip(start..) {
-        leaver.row.rank = rank;
+    let unrun = updates.iter_mut().filter(|update| update.settled == Settled::Waiting);
+    for (update, rank) in unrun.zip(start..) {
+        update.row.rank = rank;
     }
-    table.replace(&leavers).await?;
-    trim(table, header, limits, leavers.len()).await
+    table.replace(&updates).await?;
+    trim(table, header, limits, updates.len()).await
 }
 
 /// Lets the oldest results go where there are too many, now that `brought` more are there.

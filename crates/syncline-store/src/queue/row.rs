@@ -116,7 +116,7 @@ pub(crate) struct Success {
 
 /// A key that leaves the line, or comes back to it after a run.
 #[derive(Debug)]
-pub(crate) struct Leaver {
+pub(crate) struct KeyUpdate {
     /// Its age until now, by which the row is found.
     pub(crate) arrival_no: i64,
     /// What it becomes.

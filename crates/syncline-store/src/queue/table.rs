@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::registry::QueueRegistry;
-use super::row::{Header, Kept, Known, Leaver, Retry, Row, RowState, Success};
+use super::row::{Header, Kept, KeyUpdate, Known, Retry, Row, RowState, Success};
 use super::{Cursor, List};
 use crate::Error;
 
@@ -106,7 +106,7 @@ pub(crate) trait Table: Send {
     ) -> impl Future<Output = Result<Vec<(i64, String)>, Self::Error>> + Send;
 
     /// Replaces rows in line, found by their ages.
-    fn replace(&mut self, leavers: &[Leaver]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    fn replace(&mut self, updates: &[KeyUpdate]) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Deletes these keys.
     fn delete(&mut self, keys: &[String]) -> impl Future<Output = Result<(), Self::Error>> + Send;

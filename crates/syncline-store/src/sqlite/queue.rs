@@ -15,7 +15,7 @@ use crate::Error;
 use crate::clock::SteadyClock;
 use crate::queue::registry::QueueRegistry;
 use crate::queue::row::{
-    Header, Kept, Known, Leaver, Retry, Row, RowState, Success, entry_columns, header_columns, row_columns,
+    Header, Kept, KeyUpdate, Known, Retry, Row, RowState, Success, entry_columns, header_columns, row_columns,
 };
 use crate::queue::sql::{AGES, ENTRY, SAVE, ended, forget_again, line, retries, trim};
 use crate::queue::table::{Table, Tables, Trimmed, Work};
@@ -279,10 +279,10 @@ impl Table for Rows<'_> {
         succeed.fetch_all(&mut *self.connection).await
     }
 
-    async fn replace(&mut self, leavers: &[Leaver]) -> sqlx::Result<()> {
-        let rows: Vec<_> = leavers
+    async fn replace(&mut self, updates: &[KeyUpdate]) -> sqlx::Result<()> {
+        let rows: Vec<_> = updates
             .iter()
-            .map(|Leaver { arrival_no, row, due, reason, result, .. }| {
+            .map(|KeyUpdate { arrival_no, row, due, reason, result, .. }| {
                 let Row { rank, arrival_no: age, attempts, priority, .. } = row;
                 (arrival_no, row.at.number(), rank, age, attempts, priority, due, reason, result)
             })
