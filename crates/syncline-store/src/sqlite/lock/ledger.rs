@@ -53,9 +53,9 @@ impl Ledger {
             Ok(connection) => {
                 // Whoever opened this has gone, and the queue with it.
                 let _ = opened.send(Ok(()));
-                let mut clerk = Clerk { store: name, connection, write_lock, changes, closing: Vec::new() };
-                clerk.run();
-                clerk.close();
+                let mut worker = Worker { store: name, connection, write_lock, changes, closing: Vec::new() };
+                worker.run();
+                worker.close();
             }
             Err(error) => drop(opened.send(Err(Error::rusqlite(&name, &error)))),
         };
@@ -151,7 +151,7 @@ where
 }
 
 /// What the thread has.
-struct Clerk {
+struct Worker {
     store: Arc<str>,
     connection: Connection,
     write_lock: WriteLock,
@@ -160,7 +160,7 @@ struct Clerk {
     closing: Vec<oneshot::Sender<()>>,
 }
 
-impl Clerk {
+impl Worker {
     fn run(&mut self) {
         let mut together: Vec<Box<dyn Change>> = Vec::new();
         let mut halted: Option<Error> = None;
