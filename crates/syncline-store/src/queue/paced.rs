@@ -294,20 +294,20 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
         let rows = self.table.aged(&ages).await?;
         let mut rows: HashMap<i64, Row> = rows.into_iter().map(|row| (row.arrival_no, row)).collect();
         let (settings, now) = (*self.pacer.settings(), self.header.now());
-        let mut leavers = Vec::with_capacity(rows.len());
+        let mut updates = Vec::with_capacity(rows.len());
         for (call, age, answer, health) in rest {
             let Some(mut row) = rows.remove(&age) else { continue };
             row.begin(call);
             let attempt = u32::try_from(row.attempts).unwrap_or(0);
             let reason = leave::reason(&answer);
             let outcome = settings.judge(answer, attempt, health, now, rand::random());
-            let leaver = leave::leave(&mut self.header, row, outcome, reason);
-            ended.push(Ended { call, key: leaver.row.key.clone(), settled: leaver.settled });
-            leavers.push(leaver);
+            let update = leave::leave(&mut self.header, row, outcome, reason);
+            ended.push(Ended { call, key: update.row.key.clone(), settled: update.settled });
+            updates.push(update);
         }
         ended.sort_unstable_by_key(|ended| ended.call);
-        self.touched |= !leavers.is_empty();
-        leave::replace(self.table, &mut self.header, &self.limits, leavers).await?;
+        self.touched |= !updates.is_empty();
+        leave::replace(self.table, &mut self.header, &self.limits, updates).await?;
         Ok(ended)
     }
 
