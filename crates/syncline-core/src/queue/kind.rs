@@ -44,7 +44,7 @@ pub enum Move {
     /// To the tail; what it had before, result and attempts, makes way.
     Append,
     /// Right after the head: behind whatever runs, or behind the first in line when nothing does.
-    Express,
+    AfterHead,
     /// Leave it running and append it when that run is over.
     RunAgain,
     /// Nothing: it is where it should be.
@@ -59,7 +59,7 @@ impl Kind {
             (Self::New, Standing::Unknown)
             | (Self::Again, Standing::Unknown | Standing::Settled | Standing::Dead) => Move::Append,
             (Self::Retry, Standing::Retrying) | (Self::Priority, Standing::Unknown | Standing::Waiting) => {
-                Move::Express
+                Move::AfterHead
             }
             (Self::Again, Standing::Running) => Move::RunAgain,
             // A waiting or retrying key has a run ahead of it, which is all that `Again` asks for.
@@ -87,8 +87,8 @@ mod tests {
         ];
         let table = [
             (New, [Append, Ignore, Ignore, Ignore, Ignore, Ignore, Ignore]),
-            (Retry, [Ignore, Ignore, Ignore, Ignore, Express, Ignore, Ignore]),
-            (Priority, [Express, Ignore, Express, Ignore, Ignore, Ignore, Ignore]),
+            (Retry, [Ignore, Ignore, Ignore, Ignore, AfterHead, Ignore, Ignore]),
+            (Priority, [AfterHead, Ignore, AfterHead, Ignore, Ignore, Ignore, Ignore]),
             (Again, [Append, Ignore, Ignore, RunAgain, Ignore, Append, Append]),
         ];
         for (kind, moves) in table {

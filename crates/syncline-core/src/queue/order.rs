@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use keep::Journal;
-use lists::{Due, Spot};
+use lists::{Due, Position};
 
 use super::answer::bounded;
 use super::chain::{By, Chain};
@@ -162,11 +162,11 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
                     told.again += 1;
                 }
                 Move::Append => {
-                    let slot = self.line_up(found, key, Spot::Back);
+                    let slot = self.line_up(found, key, Position::Back);
                     self.start_over(slot);
                     told.added += 1;
                 }
-                Move::Express => {
+                Move::AfterHead => {
                     let express = express.get_or_insert_with(|| self.make_room(count));
                     match found {
                         Some(slot) if express.has(self.slots.entry(slot)) => {
@@ -176,7 +176,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
                         Some(slot) if self.is_waiting(slot) => told.moved += 1,
                         _ => told.added += 1,
                     }
-                    let slot = self.line_up(found, key, express.spot());
+                    let slot = self.line_up(found, key, express.position());
                     express.taken_by(slot);
                     self.slots.entry_mut(slot).priority |= kind == Kind::Priority;
                 }
@@ -192,7 +192,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         if !due.is_empty() {
             let mut express = self.make_room(due.len());
             for &slot in &due {
-                self.wait(slot, express.spot());
+                self.wait(slot, express.position());
                 express.taken_by(slot);
             }
         }
@@ -280,8 +280,8 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             return false;
         }
         entry.attempts = 0;
-        let spot = if entry.priority { self.make_room(1).spot() } else { Spot::Back };
-        self.wait(slot, spot);
+        let position = if entry.priority { self.make_room(1).position() } else { Position::Back };
+        self.wait(slot, position);
         true
     }
 
@@ -312,7 +312,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
                 (Place::Retrying { due }, Settled::Retrying { due })
             }
             _ if again => {
-                self.wait(slot, Spot::Back);
+                self.wait(slot, Position::Back);
                 self.start_over(slot);
                 return Settled::Again;
             }

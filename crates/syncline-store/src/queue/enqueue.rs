@@ -101,7 +101,7 @@ impl<'a> Plan<'a> {
                     self.rows.push(row);
                     told.added += 1;
                 }
-                Move::Express => {
+                Move::AfterHead => {
                     if found.as_ref().is_some_and(Row::is_waiting) {
                         told.moved += 1;
                     } else {

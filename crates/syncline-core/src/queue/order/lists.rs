@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 /// Where in line.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Spot {
+pub(super) enum Position {
     /// Behind all.
     Back,
     /// Behind `before`, or in front of all.
@@ -44,16 +44,16 @@ impl PartialOrd for Due {
 
 /// Places right after the head, to be taken one after the other.
 #[derive(Debug)]
-pub(super) struct Express {
+pub(super) struct FrontPlaces {
     before: Option<u32>,
     next: i64,
     start: i64,
     end: i64,
 }
 
-impl Express {
-    pub(super) const fn spot(&self) -> Spot {
-        Spot::Behind { before: self.before, rank: self.next }
+impl FrontPlaces {
+    pub(super) const fn position(&self) -> Position {
+        Position::Behind { before: self.before, rank: self.next }
     }
 
     pub(super) const fn taken_by(&mut self, slot: u32) {
@@ -109,7 +109,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     }
 
     /// Places for `count` keys right after the head: the rank of a head that waits goes down to make room.
-    pub(super) fn make_room(&mut self, count: usize) -> Express {
+    pub(super) fn make_room(&mut self, count: usize) -> FrontPlaces {
         let end = self.front();
         let start = end - i64::try_from(count).expect("memory ends before the ranks do");
         let head = self.head();
@@ -117,25 +117,25 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             self.slots.entry_mut(head).rank = start - 1;
             self.note(head);
         }
-        Express { before: head, next: start, start, end }
+        FrontPlaces { before: head, next: start, start, end }
     }
 
     /// Puts a key into the line, adding it if it is not known.
-    pub(super) fn line_up(&mut self, found: Option<u32>, key: K, spot: Spot) -> u32 {
+    pub(super) fn line_up(&mut self, found: Option<u32>, key: K, position: Position) -> u32 {
         if let Some(slot) = found {
-            self.wait(slot, spot);
+            self.wait(slot, position);
             return slot;
         }
         let entry =
             Entry { place: Place::Waiting, rank: 0, since: 0, attempts: 0, priority: false, noted: false };
         let slot = self.slots.insert(key, entry);
         self.age(slot);
-        self.stand(slot, spot);
+        self.insert_waiting(slot, position);
         slot
     }
 
     /// Puts a known key into the line. One that is there moves and keeps its age.
-    pub(super) fn wait(&mut self, slot: u32, spot: Spot) {
+    pub(super) fn wait(&mut self, slot: u32, position: Position) {
         if self.is_waiting(slot) {
             self.waiting.remove(&mut self.slots, slot);
         } else {
@@ -143,13 +143,13 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             self.slots.entry_mut(slot).place = Place::Waiting;
             self.age(slot);
         }
-        self.stand(slot, spot);
+        self.insert_waiting(slot, position);
     }
 
     /// In front of all that wait, the head too: it has had its turn.
     pub(super) fn put_first(&mut self, slot: u32) {
         let rank = self.front() - 1;
-        self.wait(slot, Spot::Behind { before: None, rank });
+        self.wait(slot, Position::Behind { before: None, rank });
     }
 
     /// Moves a key into the list of a place that is not the line, behind all others there.
@@ -225,10 +225,10 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         self.waiting.first().filter(|_| self.running.len() == 0)
     }
 
-    fn stand(&mut self, slot: u32, spot: Spot) {
-        let (before, rank) = match spot {
-            Spot::Back => (self.waiting.last(), self.take_back()),
-            Spot::Behind { before, rank } => (before, rank),
+    fn insert_waiting(&mut self, slot: u32, position: Position) {
+        let (before, rank) = match position {
+            Position::Back => (self.waiting.last(), self.take_back()),
+            Position::Behind { before, rank } => (before, rank),
         };
         self.slots.entry_mut(slot).rank = rank;
         self.waiting.insert(&mut self.slots, before, slot);
