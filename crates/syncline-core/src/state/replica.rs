@@ -24,8 +24,8 @@ mod recent;
 mod requests;
 mod seen;
 mod sweep;
-mod talk;
 mod time;
+mod unacked;
 mod worklist;
 
 use std::collections::VecDeque;
@@ -47,8 +47,8 @@ use recent::Recent;
 use requests::Requests;
 use seen::Seen;
 use sweep::Sweep;
-use talk::Talk;
 use time::{Jump, Time};
+use unacked::Unacked;
 use worklist::Worklist;
 
 /// Brings a value from one version of the schema to the next: version, id, value. `None`: it cannot be done.
@@ -94,7 +94,7 @@ pub struct Replica {
     sweep: Sweep,
     marks: Marks,
     link: Link,
-    talk: Talk,
+    unacked: Unacked,
     out: Vec<Effect>,
 }
 
@@ -191,7 +191,7 @@ impl Replica {
             sweep: Sweep::default(),
             marks: Marks::default(),
             link: Link::default(),
-            talk: Talk::default(),
+            unacked: Unacked::default(),
             out: Vec::new(),
         }
     }
@@ -265,9 +265,9 @@ impl Replica {
             Input::Stored { ask } => self.on_stored(ask),
             Input::Listed { ask, keys } => self.on_listed(ask, &keys),
             Input::Failed { ask, failure } => self.on_failed(ask, failure),
-            Input::Acked { send } => self.talk.forget(send),
+            Input::Acked { send } => self.unacked.forget(send),
             Input::NoReceiver { send } => {
-                self.talk.forget(send);
+                self.unacked.forget(send);
                 self.report(Report::NoReceiver);
             }
             Input::Close => self.close(),
@@ -318,7 +318,7 @@ impl Replica {
         self.index = Index::default();
         self.values.clear();
         self.time.clock.restart();
-        self.talk.forget_all();
+        self.unacked.forget_all();
         self.seen.outdate_all();
         self.ops.stop_move();
         self.seen.index = false;
@@ -404,7 +404,7 @@ impl Replica {
         self.sweep.reject(&mut self.out);
         self.phase = Phase::Closed;
         self.backlog.inputs.clear();
-        self.talk = Talk::default();
+        self.unacked = Unacked::default();
     }
 
     fn fire_timers(&mut self) {
@@ -422,7 +422,7 @@ impl Replica {
         }
         let pause = self.requests.due(self.time.now);
         let link = if self.is_bridged() { self.link_due() } else { None };
-        [self.talk.due(), self.work.verify_at(), self.sweep.due(), pause, link].into_iter().flatten().min()
+        [self.unacked.due(), self.work.verify_at(), self.sweep.due(), pause, link].into_iter().flatten().min()
     }
 
     fn report(&mut self, report: Report) {

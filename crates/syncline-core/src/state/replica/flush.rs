@@ -9,7 +9,7 @@ use super::super::sorted::Set;
 use super::super::value::write_member;
 use super::absorb::Source;
 use super::marks;
-use super::requests::Flight;
+use super::requests::InFlight;
 use super::{Phase, Replica};
 
 /// After this many failed reads in a row callers are told.
@@ -44,7 +44,7 @@ impl Replica {
                     continue;
                 }
                 let ask = self.requests.number();
-                self.requests.send(Flight::Move { ask });
+                self.requests.send(InFlight::Move { ask });
                 return self.out.push(Effect::Set { ask, entries: chunk });
             }
             if self.work.has_trash() {
@@ -72,7 +72,7 @@ impl Replica {
 
     fn ask_list(&mut self) {
         let ask = self.requests.number();
-        self.requests.send(Flight::List { ask });
+        self.requests.send(InFlight::List { ask });
         self.out.push(Effect::List { ask });
     }
 
@@ -99,12 +99,12 @@ impl Replica {
         });
         let ask = self.requests.number();
         self.out.push(Effect::Get { ask, keys: keys.clone() });
-        self.requests.send(Flight::Get { ask, keys });
+        self.requests.send(InFlight::Get { ask, keys });
     }
 
     pub(super) fn on_got(&mut self, ask: u64, mut found: Vec<(String, Option<String>)>) {
         match self.requests.take() {
-            Flight::Get { ask: asked, keys } if asked == ask => {
+            InFlight::Get { ask: asked, keys } if asked == ask => {
                 self.requests.succeed();
                 self.sort_index_first(&mut found);
                 let asked: Set = keys.into_iter().collect();
@@ -127,7 +127,7 @@ impl Replica {
                     self.write_lacking(lacking, &asked);
                 }
             }
-            Flight::Probe { ask: asked, keys } if asked == ask => self.on_probed(&keys, found),
+            InFlight::Probe { ask: asked, keys } if asked == ask => self.on_probed(&keys, found),
             other => self.requests.send(other),
         }
     }
@@ -198,7 +198,7 @@ impl Replica {
         let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
         entries.splice(0..0, marked);
         let ask = self.requests.number();
-        self.requests.send(Flight::Set { ask, keys, number: self.ops.latest(), marks });
+        self.requests.send(InFlight::Set { ask, keys, number: self.ops.latest(), marks });
         self.out.push(Effect::Set { ask, entries });
     }
 
@@ -229,7 +229,7 @@ impl Replica {
 
     pub(super) fn on_stored(&mut self, ask: u64) {
         match self.requests.take() {
-            Flight::Set { ask: asked, keys, number, marks } if asked == ask => {
+            InFlight::Set { ask: asked, keys, number, marks } if asked == ask => {
                 let layout = self.index.layout();
                 let is_index = |key: &&String| matches!(layout.kind(key), Kind::Index(_));
                 if keys.iter().any(|key| is_index(&key)) {
@@ -247,7 +247,7 @@ impl Replica {
                 }
                 self.confirm(&keys, number);
             }
-            Flight::Remove { ask: asked } | Flight::Move { ask: asked } if asked == ask => {}
+            InFlight::Remove { ask: asked } | InFlight::Move { ask: asked } if asked == ask => {}
             other => self.requests.send(other),
         }
     }
@@ -259,7 +259,7 @@ impl Replica {
         let keys = self.work.take_trash(BATCH_MAX, is_listed);
         if !keys.is_empty() {
             let ask = self.requests.number();
-            self.requests.send(Flight::Remove { ask });
+            self.requests.send(InFlight::Remove { ask });
             self.out.push(Effect::Remove { ask, keys });
         }
     }
@@ -267,12 +267,12 @@ impl Replica {
     pub(super) fn on_failed(&mut self, ask: u64, failure: Failure) {
         let error = if failure == Failure::Quota { Error::Quota } else { Error::Storage };
         let flight = self.requests.take();
-        let (Flight::Get { ask: asked, .. }
-        | Flight::Set { ask: asked, .. }
-        | Flight::Move { ask: asked }
-        | Flight::Remove { ask: asked }
-        | Flight::List { ask: asked }
-        | Flight::Probe { ask: asked, .. }) = flight
+        let (InFlight::Get { ask: asked, .. }
+        | InFlight::Set { ask: asked, .. }
+        | InFlight::Move { ask: asked }
+        | InFlight::Remove { ask: asked }
+        | InFlight::List { ask: asked }
+        | InFlight::Probe { ask: asked, .. }) = flight
         else {
             return;
         };
@@ -281,14 +281,14 @@ impl Replica {
             return;
         }
         match flight {
-            Flight::Get { keys, .. } => {
+            InFlight::Get { keys, .. } => {
                 self.work.dirty.extend(keys);
                 self.rest(failure);
                 if self.requests.failures() >= READS_MAX {
                     self.refuse_all(&error);
                 }
             }
-            Flight::Set { keys, marks, .. } => {
+            InFlight::Set { keys, marks, .. } => {
                 let ours = self.ops.wait_for_any(&keys);
                 self.work.dirty.extend(keys);
                 self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
@@ -299,8 +299,8 @@ impl Replica {
                     (_, false) => self.rest(failure),
                 }
             }
-            Flight::Move { .. } => self.refuse_ops(&error),
-            Flight::Probe { .. } | Flight::List { .. } | Flight::Remove { .. } | Flight::None => {
+            InFlight::Move { .. } => self.refuse_ops(&error),
+            InFlight::Probe { .. } | InFlight::List { .. } | InFlight::Remove { .. } | InFlight::None => {
                 self.sweep.reject(&mut self.out);
                 self.rest(failure);
             }

@@ -3,7 +3,7 @@
 use super::super::bridge::{Change, Kept};
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout, Place};
-use super::super::message::Said;
+use super::super::message::EntityChange;
 use super::super::names::{ENTITIES_MAX, INDEX_KEY, PACKED_KEY, SETTINGS_KEY, SHARD_IDS_MAX, SHARDS_MAX};
 use super::super::port::{Effect, Error};
 use super::super::sorted::Set;
@@ -337,7 +337,7 @@ impl Replica {
             self.ops.under_way[at].keys.insert(key);
             held.into_iter().for_each(|held| drop(self.values.insert(id.clone(), held)));
         }
-        let mut said = Vec::new();
+        let mut changes = Vec::new();
         let mut done = Vec::new();
         for op in self.ops.under_way.iter_mut().take_while(|op| op.number <= number) {
             op.keys.retain(|key| !keys.contains(key));
@@ -346,13 +346,13 @@ impl Replica {
             }
             done.push(op.caller);
             if let Undo::Entities(entities) = &op.undo {
-                said.extend(entities.iter().map(|before| (before.id.clone(), before.made)));
+                changes.extend(entities.iter().map(|before| (before.id.clone(), before.made)));
             }
         }
         self.ops.under_way.retain(|op| !op.is_done());
         done.into_iter().for_each(|caller| self.finish(caller, None));
-        let said: Vec<_> = said.into_iter().filter_map(|(id, made)| self.saying(id, made)).collect();
-        self.tell(&said);
+        let changes: Vec<_> = changes.into_iter().filter_map(|(id, made)| self.change_of(id, made)).collect();
+        self.announce(&changes);
     }
 
     /// The values behind these keys are stored, as far as operations up to `number` made them.
@@ -372,15 +372,15 @@ impl Replica {
         }
     }
 
-    /// What others should hear about an entity; nothing when a later operation has changed it, which will tell when it is
+    /// What other contexts are told about an entity; nothing when a later operation has changed it, which will tell when it is
     /// stored itself.
-    fn saying(&self, id: String, made: Option<Entry>) -> Option<(String, Said)> {
-        let said = match made.filter(|entry| !entry.live) {
-            None => Said::Set(self.values.get(&id).filter(|held| held.pending == 0)?.stored.clone()),
-            made if self.index.entry(&id) == made => Said::Removed(made.map(|entry| entry.stamp)),
+    fn change_of(&self, id: String, made: Option<Entry>) -> Option<(String, EntityChange)> {
+        let change = match made.filter(|entry| !entry.live) {
+            None => EntityChange::Set(self.values.get(&id).filter(|held| held.pending == 0)?.stored.clone()),
+            made if self.index.entry(&id) == made => EntityChange::Removed(made.map(|entry| entry.stamp)),
             _ => return None,
         };
-        Some((id, said))
+        Some((id, change))
     }
 
     /// The storage refused: one operation is told, several are tried again one by one.

@@ -13,7 +13,7 @@ const BACKOFF_INITIAL: Duration = Duration::from_millis(100);
 
 /// The request that storage has not answered yet.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Flight {
+pub(super) enum InFlight {
     #[default]
     None,
     Get {
@@ -46,7 +46,7 @@ pub(super) enum Flight {
 /// What storage was asked, and when it may be asked again.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requests {
-    in_flight: Flight,
+    in_flight: InFlight,
     /// Numbers requests, to storage and to the node.
     asked: u64,
     /// None before this moment, after a failure.
@@ -62,12 +62,12 @@ impl Requests {
         self.asked
     }
 
-    pub(super) fn send(&mut self, flight: Flight) {
+    pub(super) fn send(&mut self, flight: InFlight) {
         self.in_flight = flight;
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        !matches!(self.in_flight, Flight::None)
+        !matches!(self.in_flight, InFlight::None)
     }
 
     /// Whether the next one may be sent.
@@ -76,15 +76,15 @@ impl Requests {
     }
 
     /// The request that is under way; it is not any more, unless it is put back with [`Requests::send`].
-    pub(super) fn take(&mut self) -> Flight {
+    pub(super) fn take(&mut self) -> InFlight {
         std::mem::take(&mut self.in_flight)
     }
 
     /// Whether `ask` is the search for keys, which is over then.
     pub(super) fn ends_list(&mut self, ask: u64) -> bool {
-        let ends = matches!(self.in_flight, Flight::List { ask: asked } if asked == ask);
+        let ends = matches!(self.in_flight, InFlight::List { ask: asked } if asked == ask);
         if ends {
-            self.in_flight = Flight::None;
+            self.in_flight = InFlight::None;
         }
         ends
     }

@@ -12,7 +12,7 @@ use super::super::sorted::{Map, Set};
 use super::super::value::{Stored, is_id};
 use super::Replica;
 use super::absorb::Source;
-use super::requests::Flight;
+use super::requests::InFlight;
 use crate::time::Timestamp;
 
 /// What may be removed, and when.
@@ -110,7 +110,7 @@ impl Replica {
         keys.extend(suspects.iter().cloned());
         let ask = self.requests.number();
         self.out.push(Effect::Get { ask, keys: keys.into_iter().collect() });
-        self.requests.send(Flight::Probe { ask, keys: suspects });
+        self.requests.send(InFlight::Probe { ask, keys: suspects });
         true
     }
 
@@ -133,7 +133,7 @@ impl Replica {
         }
         if !keys.is_empty() {
             let ask = self.requests.number();
-            self.requests.send(Flight::Remove { ask });
+            self.requests.send(InFlight::Remove { ask });
             self.out.push(Effect::Remove { ask, keys });
         }
     }

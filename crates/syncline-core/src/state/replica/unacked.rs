@@ -1,9 +1,9 @@
-//! Messages: sent when a write is stored, sent again until acknowledged, and never needed.
+//! Messages to the other contexts: sent when a write is stored, sent again until acknowledged, and never needed.
 
 use std::collections::VecDeque;
 
 use super::super::index::Entry;
-use super::super::message::{self, Said};
+use super::super::message::{self, EntityChange};
 use super::super::names::{ACK_WAIT, DELTA_MAX, INDEX_KEY, RESENDS_MAX};
 use super::super::port::{Effect, Report};
 use super::Replica;
@@ -15,37 +15,37 @@ const UNACKED_MAX: usize = 64;
 
 /// Messages that nobody has acknowledged yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Talk {
+pub(super) struct Unacked {
     /// The number, the text, when to send it again, how often that may happen.
-    unacked: VecDeque<(u64, String, Timestamp, u32)>,
+    messages: VecDeque<(u64, String, Timestamp, u32)>,
     sent: u64,
 }
 
-impl Talk {
+impl Unacked {
     pub(super) fn forget(&mut self, send: u64) {
-        self.unacked.retain(|(number, ..)| *number != send);
+        self.messages.retain(|(number, ..)| *number != send);
     }
 
     /// Nothing is sent again: the stamps in it may be those of a clock that was wrong.
     pub(super) fn forget_all(&mut self) {
-        self.unacked.clear();
+        self.messages.clear();
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.unacked.iter().map(|(_, _, due, _)| *due).min()
+        self.messages.iter().map(|(_, _, due, _)| *due).min()
     }
 }
 
 impl Replica {
     /// Tells the others what is stored now.
-    pub(super) fn tell(&mut self, said: &[(String, Said)]) {
-        for chunk in said.chunks(DELTA_MAX) {
-            self.talk.sent += 1;
-            let send = self.talk.sent;
+    pub(super) fn announce(&mut self, changes: &[(String, EntityChange)]) {
+        for chunk in changes.chunks(DELTA_MAX) {
+            self.unacked.sent += 1;
+            let send = self.unacked.sent;
             let text = message::write(send, chunk);
-            self.talk.unacked.push_back((send, text.clone(), self.time.now + ACK_WAIT, RESENDS_MAX));
-            if self.talk.unacked.len() > UNACKED_MAX {
-                self.talk.unacked.pop_front();
+            self.unacked.messages.push_back((send, text.clone(), self.time.now + ACK_WAIT, RESENDS_MAX));
+            if self.unacked.messages.len() > UNACKED_MAX {
+                self.unacked.messages.pop_front();
             }
             self.out.push(Effect::Send { send, text });
         }
@@ -54,7 +54,7 @@ impl Replica {
     pub(super) fn resend(&mut self) {
         let now = self.time.now;
         let mut given_up = Vec::new();
-        for (send, text, due, left) in &mut self.talk.unacked {
+        for (send, text, due, left) in &mut self.unacked.messages {
             if *due > now {
                 continue;
             }
@@ -66,16 +66,16 @@ impl Replica {
             self.out.push(Effect::Send { send: *send, text: text.clone() });
         }
         for send in given_up {
-            self.talk.forget(send);
+            self.unacked.forget(send);
             self.report(Report::Unacknowledged);
         }
     }
 
     pub(super) fn on_message(&mut self, text: &str) {
-        for (id, said) in message::read(text).unwrap_or_default() {
+        for (id, change) in message::read(text).unwrap_or_default() {
             let listed = self.index.lists(&id);
-            match said {
-                Said::Removed(Some(stamp)) => {
+            match change {
+                EntityChange::Removed(Some(stamp)) => {
                     let stamp = self.time.meet(stamp);
                     if self.index.join(&id, Entry { stamp, live: false }) {
                         self.recent.note(&id);
@@ -83,7 +83,7 @@ impl Replica {
                     }
                 }
                 // The sender knows nothing of stamps: what it saw is removed, in the index as well.
-                Said::Removed(None) => {
+                EntityChange::Removed(None) => {
                     if let Some(entry) = self.index.entry(&id).filter(|entry| entry.live) {
                         self.index.join(&id, Entry { stamp: entry.stamp.after(self.time.wall), live: false });
                         self.mark(&id);
@@ -92,11 +92,11 @@ impl Replica {
                     }
                 }
                 // Perhaps it is listed by now; storage knows.
-                Said::Set(_) if !listed => {
+                EntityChange::Set(_) if !listed => {
                     self.work.read(self.index.layout().index_key(&id));
                     self.work.read(INDEX_KEY.to_owned());
                 }
-                Said::Set(stored) => {
+                EntityChange::Set(stored) => {
                     if stored.stamp.is_none() || self.absorb_value(&id, Some(Ok(stored)), Source::Event) {
                         self.work.read(self.index.layout().value_key(&id));
                     }
