@@ -30,7 +30,7 @@ mod record;
 use std::mem;
 use std::time::Duration;
 
-use crate::lock::machine::attempt::{Web, Wish};
+use crate::lock::machine::attempt::{Acquisition, WebLock};
 use crate::lock::machine::owner::Hold;
 use crate::lock::machine::record::Section;
 use crate::lock::protocol::{Call, Event, EventKind, Input, Options, Output, Request, Setup, State};
@@ -49,7 +49,7 @@ pub struct Machine {
     setup: Setup,
     /// The latest moment; its monotonic half never goes back.
     now: Moment,
-    doing: Doing,
+    phase: Phase,
     /// What is going on with the record. It outlives the state that began it when that state is left in the middle.
     section: Option<Section>,
     /// The record is to be opened when the abandoned section is over.
@@ -70,14 +70,14 @@ pub struct Machine {
 
 /// A state with what belongs to it.
 #[derive(Debug, Clone, Copy, Hash)]
-enum Doing {
+enum Phase {
     Idle,
     Requesting {
-        wish: Wish,
-        web: Web,
+        acquisition: Acquisition,
+        web: WebLock,
     },
     Switching {
-        wish: Wish,
+        acquisition: Acquisition,
     },
     Holding {
         hold: Hold,
@@ -89,7 +89,7 @@ enum Doing {
         commit: bool,
     },
     BackingOff {
-        wish: Wish,
+        acquisition: Acquisition,
         until: Timestamp,
     },
     Releasing {
@@ -109,7 +109,7 @@ impl Machine {
         Self {
             setup,
             now: Moment { mono: Timestamp::ZERO, wall: Timestamp::ZERO },
-            doing: Doing::Idle,
+            phase: Phase::Idle,
             section: None,
             want_open: false,
             waiting: Vec::new(),
@@ -136,15 +136,15 @@ impl Machine {
     /// The state.
     #[must_use]
     pub const fn state(&self) -> State {
-        match self.doing {
-            Doing::Idle => State::Idle,
-            Doing::Requesting { .. } => State::Requesting,
-            Doing::Switching { .. } => State::Switching,
-            Doing::Holding { .. } => State::Holding,
-            Doing::Renewing { .. } => State::Renewing,
-            Doing::BackingOff { .. } => State::BackingOff,
-            Doing::Releasing { .. } => State::Releasing,
-            Doing::Faulted { .. } => State::Faulted,
+        match self.phase {
+            Phase::Idle => State::Idle,
+            Phase::Requesting { .. } => State::Requesting,
+            Phase::Switching { .. } => State::Switching,
+            Phase::Holding { .. } => State::Holding,
+            Phase::Renewing { .. } => State::Renewing,
+            Phase::BackingOff { .. } => State::BackingOff,
+            Phase::Releasing { .. } => State::Releasing,
+            Phase::Faulted { .. } => State::Faulted,
         }
     }
 
@@ -163,20 +163,20 @@ impl Machine {
     /// The monotonic moment at which to bring [`Input::Timer`]. Replaces what was asked for before.
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
-        let doing = match &self.doing {
-            Doing::Requesting { web: Web::Waiting { until, .. }, .. } => Some(*until),
-            Doing::BackingOff { until, .. } if !self.hidden => Some(*until),
-            Doing::Holding { hold } => Some(hold.lost_at().min(hold.renew_at)),
-            Doing::Renewing { hold, .. } => Some(hold.lost_at()),
+        let phase = match &self.phase {
+            Phase::Requesting { web: WebLock::Waiting { until, .. }, .. } => Some(*until),
+            Phase::BackingOff { until, .. } if !self.hidden => Some(*until),
+            Phase::Holding { hold } => Some(hold.lost_at().min(hold.renew_at)),
+            Phase::Renewing { hold, .. } => Some(hold.lost_at()),
             _ => None,
         };
         let section = self.section.as_ref().and_then(|section| section.wake_at(self.want_open));
-        doing.into_iter().chain(section).min()
+        phase.into_iter().chain(section).min()
     }
 
     fn hold(&self) -> Option<&Hold> {
-        match &self.doing {
-            Doing::Holding { hold } | Doing::Renewing { hold, .. } => Some(hold),
+        match &self.phase {
+            Phase::Holding { hold } | Phase::Renewing { hold, .. } => Some(hold),
             _ => None,
         }
     }
@@ -215,21 +215,21 @@ impl Machine {
             self.section_due(section);
             return true;
         }
-        let at_rest = match self.doing {
-            Doing::Requesting { wish, web: Web::Waiting { request, until } } if until <= now => {
+        let at_rest = match self.phase {
+            Phase::Requesting { acquisition, web: WebLock::Waiting { request, until } } if until <= now => {
                 self.out.push(Output::AbortWeb(request));
-                self.switch(wish);
+                self.switch(acquisition);
                 return true;
             }
-            Doing::BackingOff { wish, until } if until <= now && !self.hidden => {
-                self.attempt(wish);
+            Phase::BackingOff { acquisition, until } if until <= now && !self.hidden => {
+                self.attempt(acquisition);
                 return true;
             }
-            Doing::Holding { hold } if self.hidden => {
+            Phase::Holding { hold } if self.hidden => {
                 self.give_up_hidden(hold);
                 return true;
             }
-            Doing::Idle | Doing::Holding { .. } | Doing::Faulted { .. } => true,
+            Phase::Idle | Phase::Holding { .. } | Phase::Faulted { .. } => true,
             _ => false,
         };
         if at_rest && !self.waiting.is_empty() {
@@ -237,11 +237,11 @@ impl Machine {
             self.take(call);
             return true;
         }
-        match self.doing {
-            Doing::Holding { hold } if hold.renew_at <= now => {
+        match self.phase {
+            Phase::Holding { hold } if hold.renew_at <= now => {
                 self.renew(hold, None, hold.validity.ttl(), false);
             }
-            Doing::Idle | Doing::Faulted { .. } if !self.hidden => return self.return_to_lock(),
+            Phase::Idle | Phase::Faulted { .. } if !self.hidden => return self.return_to_lock(),
             _ => return false,
         }
         true

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::owner::Hold;
-use super::{Doing, Machine};
+use super::{Machine, Phase};
 use crate::lock::protocol::{ASK_AGAIN, Call, Event, EventKind, Input, Options, Output, Pause, Request};
 use crate::lock::{Acquired, Code, Held, LeaseId, Moment, Slot, Token, Ttl, Validity};
 use crate::time::Timestamp;
@@ -13,7 +13,7 @@ const GRACE: Duration = Duration::from_millis(250);
 
 /// Somebody wants the lock.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(super) struct Wish {
+pub(super) struct Acquisition {
     /// Who is told; nobody when the page came back by itself.
     pub(super) call: Option<Call>,
     pub(super) lease: LeaseId,
@@ -30,7 +30,7 @@ pub(super) struct Wish {
     woken: bool,
 }
 
-impl Wish {
+impl Acquisition {
     fn ttl(&self) -> Ttl {
         self.options.ttl.min(Ttl::BROWSER_MAX)
     }
@@ -38,7 +38,7 @@ impl Wish {
 
 /// Where a Web Lock request stands.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(super) enum Web {
+pub(super) enum WebLock {
     Waiting {
         request: Request,
         until: Timestamp,
@@ -56,12 +56,12 @@ pub(super) struct Fresh {
 
 impl Machine {
     pub(super) fn acquire(&mut self, call: Call, lease: LeaseId, options: Options) {
-        match self.doing {
-            Doing::Idle | Doing::Faulted { .. } => {
+        match self.phase {
+            Phase::Idle | Phase::Faulted { .. } => {
                 self.come_back = None;
                 self.begin(Some(call), lease, options);
             }
-            Doing::Releasing { .. } => {
+            Phase::Releasing { .. } => {
                 self.wait(call, Input::Acquire { call, lease, options });
             }
             // Asking twice from one tab would wait for itself.
@@ -74,7 +74,7 @@ impl Machine {
 
     /// Begins anew, with all attempts left.
     pub(super) fn begin(&mut self, call: Option<Call>, lease: LeaseId, options: Options) {
-        let wish = Wish {
+        let acquisition = Acquisition {
             call,
             lease,
             options,
@@ -84,64 +84,72 @@ impl Machine {
             end: None,
             woken: false,
         };
-        self.attempt(wish);
+        self.attempt(acquisition);
     }
 
-    pub(super) fn attempt(&mut self, wish: Wish) {
-        let wish = Wish { woken: false, ..wish };
+    pub(super) fn attempt(&mut self, acquisition: Acquisition) {
+        let acquisition = Acquisition { woken: false, ..acquisition };
         if self.hidden {
             // A request left in the queue of a page that is put aside may hang for ever.
-            self.doing = Doing::BackingOff { wish, until: Timestamp::from_ms(u64::MAX) };
+            self.phase = Phase::BackingOff { acquisition, until: Timestamp::from_ms(u64::MAX) };
         } else if self.setup.web_locks {
             let now = self.now.mono;
             let request = self.next_request();
-            let limit = now + wish.options.max_wait.min(ASK_AGAIN);
-            let until = wish.end.map_or(limit, |end| end.max(now + GRACE).min(limit));
-            self.doing = Doing::Requesting { wish, web: Web::Waiting { request, until } };
+            let limit = now + acquisition.options.max_wait.min(ASK_AGAIN);
+            let until = acquisition.end.map_or(limit, |end| end.max(now + GRACE).min(limit));
+            self.phase = Phase::Requesting { acquisition, web: WebLock::Waiting { request, until } };
             self.out.push(Output::RequestWeb(request));
         } else {
-            self.switch(Wish { refused: true, ..wish });
+            self.switch(Acquisition { refused: true, ..acquisition });
         }
     }
 
     /// Goes for the record without the Web Lock.
-    pub(super) fn switch(&mut self, mut wish: Wish) {
-        if !wish.switched {
-            wish.switched = true;
+    pub(super) fn switch(&mut self, mut acquisition: Acquisition) {
+        if !acquisition.switched {
+            acquisition.switched = true;
             self.report(Code::WebLockUnavailable);
             self.emit_failure(EventKind::SwitchToFallback, Code::WebLockUnavailable);
         }
-        self.doing = Doing::Switching { wish };
+        self.phase = Phase::Switching { acquisition };
         self.open_record();
     }
 
     pub(super) fn web_granted(&mut self, request: Request) {
-        match self.doing {
-            Doing::Requesting { wish, web: Web::Waiting { request: asked, .. } } if asked == request => {
-                self.doing = Doing::Requesting { wish, web: Web::Granted(Some(request)) };
+        match self.phase {
+            Phase::Requesting { acquisition, web: WebLock::Waiting { request: asked, .. } }
+                if asked == request =>
+            {
+                self.phase = Phase::Requesting { acquisition, web: WebLock::Granted(Some(request)) };
                 self.open_record();
             }
-            Doing::Switching { wish } if self.stealing() == Some(request) => self.finish(wish, Some(request)),
+            Phase::Switching { acquisition } if self.stealing() == Some(request) => {
+                self.finish(acquisition, Some(request))
+            }
             // It came after we had stopped waiting.
             _ => self.release_web(Some(request)),
         }
     }
 
     pub(super) fn web_refused(&mut self, request: Request) {
-        match self.doing {
-            Doing::Requesting { wish, web: Web::Waiting { request: asked, .. } } if asked == request => {
-                self.switch(Wish { refused: true, ..wish });
+        match self.phase {
+            Phase::Requesting { acquisition, web: WebLock::Waiting { request: asked, .. } }
+                if asked == request =>
+            {
+                self.switch(Acquisition { refused: true, ..acquisition });
             }
-            Doing::Switching { wish } if self.stealing() == Some(request) => self.finish(wish, None),
+            Phase::Switching { acquisition } if self.stealing() == Some(request) => {
+                self.finish(acquisition, None)
+            }
             _ => {}
         }
     }
 
     /// The record is open and says `held`.
-    pub(super) fn decide_grant(&mut self, wish: Wish, held: Option<Held>) {
+    pub(super) fn decide_grant(&mut self, acquisition: Acquisition, held: Option<Held>) {
         let slot = Slot { token: Token::NONE, held };
         let now = self.now;
-        match slot.acquire(now.wall, wish.lease, wish.ttl(), Ttl::BROWSER_MAX) {
+        match slot.acquire(now.wall, acquisition.lease, acquisition.ttl(), Ttl::BROWSER_MAX) {
             Acquired::Granted { slot: Slot { held: Some(held), .. }, took_over } => {
                 self.write_grant(Fresh { asked: now, held }, took_over);
             }
@@ -163,69 +171,82 @@ impl Machine {
     /// The record is written in our favour, and still open.
     pub(super) fn granted(&mut self, fresh: Fresh, took_over: bool) {
         // The write may have taken longer than the lease: then it is not worth having.
-        let (Doing::Switching { wish } | Doing::Requesting { wish, .. }) = self.doing else {
+        let (Phase::Switching { acquisition } | Phase::Requesting { acquisition, .. }) = self.phase else {
             unreachable!("only an attempt writes a grant");
         };
-        if !Validity::new(fresh.asked, wish.ttl()).certain(self.now) {
+        if !Validity::new(fresh.asked, acquisition.ttl()).certain(self.now) {
             self.abandon_section();
             self.fail(Code::FallbackWriteFailed, None);
             return;
         }
-        match self.doing {
-            Doing::Switching { wish } if took_over && !wish.refused => {
+        match self.phase {
+            Phase::Switching { acquisition } if took_over && !acquisition.refused => {
                 let request = self.next_request();
                 self.steal(request, fresh, self.now.mono + GRACE);
                 self.out.push(Output::StealWeb(request));
             }
-            Doing::Switching { wish } => self.hold_it(wish, fresh, None),
-            Doing::Requesting { wish, web: Web::Granted(web) } => self.hold_it(wish, fresh, web),
+            Phase::Switching { acquisition } => self.hold_it(acquisition, fresh, None),
+            Phase::Requesting { acquisition, web: WebLock::Granted(web) } => {
+                self.hold_it(acquisition, fresh, web)
+            }
             _ => unreachable!("only an attempt writes a grant"),
         }
     }
 
-    pub(super) fn hold_it(&mut self, wish: Wish, fresh: Fresh, web: Option<Request>) {
+    pub(super) fn hold_it(&mut self, acquisition: Acquisition, fresh: Fresh, web: Option<Request>) {
         self.close_record();
-        let hold = Hold::new(wish.lease, wish.options, fresh.asked, wish.ttl(), fresh.held.expires_at, web);
+        let hold = Hold::new(
+            acquisition.lease,
+            acquisition.options,
+            fresh.asked,
+            acquisition.ttl(),
+            fresh.held.expires_at,
+            web,
+        );
         let lease = Some(hold.lease(self.setup.place));
-        self.doing = Doing::Holding { hold };
+        self.phase = Phase::Holding { hold };
         self.emit_event(Event { kind: EventKind::Acquired, lease, error: None, pause: None });
-        self.out.extend(wish.call.map(|call| Output::Resolve { call, lease }));
+        self.out.extend(acquisition.call.map(|call| Output::Resolve { call, lease }));
     }
 
     /// The attempt under way has failed; the record is closed, or abandoned.
     pub(super) fn fail(&mut self, code: Code, busy_until: Option<Timestamp>) {
-        let (Doing::Requesting { mut wish, .. } | Doing::Switching { mut wish }) = self.doing else {
+        let (Phase::Requesting { mut acquisition, .. } | Phase::Switching { mut acquisition }) = self.phase
+        else {
             unreachable!("only an attempt fails");
         };
         self.drop_web();
         if code != Code::WebLockUnavailable {
             self.report(code);
         }
-        let pause = if code.retryable() { wish.options.retry.delay(wish.attempt, 0.0) } else { None };
+        let pause =
+            if code.retryable() { acquisition.options.retry.delay(acquisition.attempt, 0.0) } else { None };
         let Some(delay) = pause else {
-            self.doing = Doing::Faulted { hold: None };
+            self.phase = Phase::Faulted { hold: None };
             self.emit_failure(EventKind::AcquireFailed, code);
-            self.out.extend(wish.call.map(|call| Output::Reject { call, code }));
+            self.out.extend(acquisition.call.map(|call| Output::Reject { call, code }));
             return;
         };
-        let pause = Some(Pause { attempt: wish.attempt, delay });
+        let pause = Some(Pause { attempt: acquisition.attempt, delay });
         self.emit_event(Event { kind: EventKind::Backoff, lease: None, error: Some(code), pause });
-        wish.end = busy_until.map(|wall| self.mono_after(wall));
-        wish.attempt = wish.attempt.saturating_add(1);
-        let until = if wish.woken { self.now.mono } else { self.now.mono + delay };
-        self.doing = Doing::BackingOff { wish, until: wish.end.map_or(until, |end| end.min(until)) };
+        acquisition.end = busy_until.map(|wall| self.mono_after(wall));
+        acquisition.attempt = acquisition.attempt.saturating_add(1);
+        let until = if acquisition.woken { self.now.mono } else { self.now.mono + delay };
+        self.phase =
+            Phase::BackingOff { acquisition, until: acquisition.end.map_or(until, |end| end.min(until)) };
     }
 
     pub(super) fn abort(&mut self, call: Call) {
-        let (Doing::Requesting { wish, .. } | Doing::Switching { wish } | Doing::BackingOff { wish, .. }) =
-            self.doing
+        let (Phase::Requesting { acquisition, .. }
+        | Phase::Switching { acquisition }
+        | Phase::BackingOff { acquisition, .. }) = self.phase
         else {
             return self.abort_waiting(call);
         };
-        if wish.call == Some(call) {
+        if acquisition.call == Some(call) {
             self.drop_web();
             self.abandon_section();
-            self.doing = Doing::Idle;
+            self.phase = Phase::Idle;
             self.aborted(call);
         }
     }
@@ -233,27 +254,30 @@ impl Machine {
     /// Nobody wants what the page asked for again by itself, or would ask for when it is back.
     pub(super) fn forget(&mut self) {
         self.come_back = None;
-        if let Doing::Requesting { wish, .. } | Doing::Switching { wish } | Doing::BackingOff { wish, .. } =
-            self.doing
-            && wish.call.is_none()
+        if let Phase::Requesting { acquisition, .. }
+        | Phase::Switching { acquisition }
+        | Phase::BackingOff { acquisition, .. } = self.phase
+            && acquisition.call.is_none()
         {
             self.drop_web();
             self.abandon_section();
-            self.doing = Doing::Idle;
+            self.phase = Phase::Idle;
         }
     }
 
     /// Another tab gave the lock back.
     pub(super) fn wake(&mut self) {
         let soon = self.now.mono + GRACE;
-        match &mut self.doing {
-            Doing::BackingOff { wish, .. } if !self.hidden => {
-                let wish = *wish;
-                self.attempt(wish);
+        match &mut self.phase {
+            Phase::BackingOff { acquisition, .. } if !self.hidden => {
+                let acquisition = *acquisition;
+                self.attempt(acquisition);
             }
             // The grant is on its way; if it is not, the queue hangs, and the record is free.
-            Doing::Requesting { web: Web::Waiting { until, .. }, .. } => *until = soon.min(*until),
-            Doing::Requesting { wish, .. } | Doing::Switching { wish } => wish.woken = true,
+            Phase::Requesting { web: WebLock::Waiting { until, .. }, .. } => *until = soon.min(*until),
+            Phase::Requesting { acquisition, .. } | Phase::Switching { acquisition } => {
+                acquisition.woken = true
+            }
             _ => {}
         }
     }
@@ -261,18 +285,18 @@ impl Machine {
     /// The page goes: whoever waits stops waiting, and goes on when the page is back.
     pub(super) fn hide(&mut self) {
         self.hidden = true;
-        if let Doing::Requesting { wish, .. } | Doing::Switching { wish } = self.doing {
+        if let Phase::Requesting { acquisition, .. } | Phase::Switching { acquisition } = self.phase {
             self.drop_web();
             self.abandon_section();
-            self.attempt(wish);
+            self.attempt(acquisition);
         }
     }
 
     pub(super) fn show(&mut self, lease: LeaseId) {
         self.hidden = false;
         self.fresh = Some(lease);
-        if let Doing::BackingOff { wish, .. } = self.doing {
-            self.attempt(wish);
+        if let Phase::BackingOff { acquisition, .. } = self.phase {
+            self.attempt(acquisition);
         }
     }
 
@@ -291,11 +315,11 @@ impl Machine {
 
     /// Lets go of the Web Lock of an attempt, granted or not.
     fn drop_web(&mut self) {
-        match self.doing {
-            Doing::Requesting { web: Web::Waiting { request, .. }, .. } => {
+        match self.phase {
+            Phase::Requesting { web: WebLock::Waiting { request, .. }, .. } => {
                 self.out.push(Output::AbortWeb(request));
             }
-            Doing::Requesting { web: Web::Granted(web), .. } => self.release_web(web),
+            Phase::Requesting { web: WebLock::Granted(web), .. } => self.release_web(web),
             _ => {}
         }
     }

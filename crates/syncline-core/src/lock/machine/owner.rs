@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Doing, Machine};
+use super::{Machine, Phase};
 use crate::lock::protocol::{
     Call, Event, EventKind, Input, Lease, Loss, Options, Output, Place, Request, Source,
 };
@@ -74,16 +74,16 @@ impl Machine {
         else {
             unreachable!("only owners ask here");
         };
-        match self.doing {
-            Doing::Holding { hold } if hold.lease == lease => match input {
+        match self.phase {
+            Phase::Holding { hold } if hold.lease == lease => match input {
                 Input::Renew { ttl, .. } => self.renew(hold, Some(call), ttl.min(Ttl::BROWSER_MAX), false),
                 Input::Commit { .. } => self.renew(hold, Some(call), hold.validity.ttl(), true),
                 _ => self.release(hold, Some(call)),
             },
-            Doing::Renewing { hold, .. } | Doing::Releasing { hold, .. } if hold.lease == lease => {
+            Phase::Renewing { hold, .. } | Phase::Releasing { hold, .. } if hold.lease == lease => {
                 self.wait(call, input);
             }
-            Doing::Faulted { hold: Some(hold) } if hold.lease == lease => match input {
+            Phase::Faulted { hold: Some(hold) } if hold.lease == lease => match input {
                 Input::Release { .. } if !hold.validity.ended(self.now) => self.release(hold, Some(call)),
                 _ => self.refuse_ended(call, lease),
             },
@@ -93,12 +93,12 @@ impl Machine {
     }
 
     pub(super) fn renew(&mut self, hold: Hold, call: Option<Call>, ttl: Ttl, commit: bool) {
-        self.doing = Doing::Renewing { hold, call, ttl, commit };
+        self.phase = Phase::Renewing { hold, call, ttl, commit };
         self.open_record();
     }
 
     pub(super) fn release(&mut self, hold: Hold, call: Option<Call>) {
-        self.doing = Doing::Releasing { hold, call };
+        self.phase = Phase::Releasing { hold, call };
         self.open_record();
     }
 
@@ -113,7 +113,7 @@ impl Machine {
 
     /// The record is open for a renewal and says `held`.
     pub(super) fn decide_renew(&mut self, held: Option<Held>) {
-        let Doing::Renewing { hold, ttl, .. } = &mut self.doing else {
+        let Phase::Renewing { hold, ttl, .. } = &mut self.phase else {
             unreachable!("only a renewal decides here");
         };
         let slot = Slot { token: Token::NONE, held };
@@ -137,7 +137,7 @@ impl Machine {
 
     /// The record is written and still open.
     pub(super) fn renewed(&mut self, validity: Validity, held: Held) {
-        let Doing::Renewing { mut hold, call, commit, .. } = self.doing else {
+        let Phase::Renewing { mut hold, call, commit, .. } = self.phase else {
             unreachable!("only a renewal ends here");
         };
         let every = validity.ttl().renew_every();
@@ -153,46 +153,46 @@ impl Machine {
         let lease = Some(hold.lease(self.setup.place));
         self.emit_event(Event { kind: EventKind::Renewed, lease, error: None, pause: None });
         if let (true, Some(call)) = (commit, call) {
-            self.doing = Doing::Renewing { hold, call: Some(call), ttl: validity.ttl(), commit };
+            self.phase = Phase::Renewing { hold, call: Some(call), ttl: validity.ttl(), commit };
             self.begin_commit();
             self.out.push(Output::Commit(call));
         } else {
             self.close_record();
-            self.doing = Doing::Holding { hold };
+            self.phase = Phase::Holding { hold };
             self.out.extend(call.map(|call| Output::Resolve { call, lease }));
         }
     }
 
     pub(super) fn committed(&mut self) {
         self.close_record();
-        if let Doing::Renewing { hold, call, .. } = self.doing {
+        if let Phase::Renewing { hold, call, .. } = self.phase {
             let lease = Some(hold.lease(self.setup.place));
-            self.doing = Doing::Holding { hold };
+            self.phase = Phase::Holding { hold };
             self.out.extend(call.map(|call| Output::Resolve { call, lease }));
         }
     }
 
     /// The record could not be changed this time; the lease lasts as long as it did.
     pub(super) fn renew_failed(&mut self, code: Code) {
-        if let Doing::Renewing { mut hold, call, .. } = self.doing {
+        if let Phase::Renewing { mut hold, call, .. } = self.phase {
             if hold.options.keep {
                 hold.renew_at = self.now.mono + RENEW_RETRY;
             }
-            self.doing = Doing::Holding { hold };
+            self.phase = Phase::Holding { hold };
             self.reject(call, code);
         }
     }
 
     /// The record is open for a release and says `held`.
     pub(super) fn decide_release(&mut self, held: Option<Held>) {
-        let Doing::Releasing { hold, call } = self.doing else { unreachable!("only a release decides here") };
+        let Phase::Releasing { hold, call } = self.phase else { unreachable!("only a release decides here") };
         if (Slot { token: Token::NONE, held }).release(self.now.wall, hold.lease).is_ok() {
             self.write_removal();
             return;
         }
         self.close_record();
         self.release_web(hold.web);
-        self.doing = Doing::Idle;
+        self.phase = Phase::Idle;
         self.ended = Some(hold.lease);
         match call {
             Some(call) => self.refuse_ended(call, hold.lease),
@@ -202,9 +202,9 @@ impl Machine {
 
     pub(super) fn released(&mut self) {
         self.close_record();
-        if let Doing::Releasing { hold, call } = self.doing {
+        if let Phase::Releasing { hold, call } = self.phase {
             self.release_web(hold.web);
-            self.doing = Doing::Idle;
+            self.phase = Phase::Idle;
             self.out.push(Output::Announce);
             let lease = Some(hold.lease(self.setup.place));
             self.emit_event(Event { kind: EventKind::Released, lease, error: None, pause: None });
@@ -213,11 +213,11 @@ impl Machine {
     }
 
     pub(super) fn release_failed(&mut self) {
-        if let Doing::Releasing { hold, call } = self.doing {
+        if let Phase::Releasing { hold, call } = self.phase {
             let code = Code::FallbackWriteFailed;
             let lease = Some(hold.lease(self.setup.place));
             self.release_web(hold.web);
-            self.doing = Doing::Faulted { hold: Some(Hold { web: None, ..hold }) };
+            self.phase = Phase::Faulted { hold: Some(Hold { web: None, ..hold }) };
             self.emit_event(Event { kind: EventKind::ReleaseFailed, lease, error: Some(code), pause: None });
             self.reject(call, code);
         }
@@ -225,29 +225,29 @@ impl Machine {
 
     /// A Web Lock was taken from us. Whoever did so had taken over the record before.
     pub(super) fn web_lost(&mut self, request: Request) {
-        use super::attempt::Web;
-        match &mut self.doing {
-            Doing::Holding { hold } | Doing::Renewing { hold, .. } if hold.web == Some(request) => {
+        use super::attempt::WebLock;
+        match &mut self.phase {
+            Phase::Holding { hold } | Phase::Renewing { hold, .. } if hold.web == Some(request) => {
                 hold.web = None;
                 self.lose(Loss::TakenOver);
             }
             // An attempt goes on without it: the record decides.
-            Doing::Requesting { web: Web::Granted(web), .. } if *web == Some(request) => *web = None,
-            Doing::Releasing { hold, .. } if hold.web == Some(request) => hold.web = None,
+            Phase::Requesting { web: WebLock::Granted(web), .. } if *web == Some(request) => *web = None,
+            Phase::Releasing { hold, .. } if hold.web == Some(request) => hold.web = None,
             _ => {}
         }
     }
 
     /// The lease is gone: the owner is told, the Web Lock let go, what is under way with the record called off.
     fn lose(&mut self, loss: Loss) {
-        let (hold, call) = match self.doing {
-            Doing::Holding { hold } => (hold, None),
-            Doing::Renewing { hold, call, .. } => (hold, call),
+        let (hold, call) = match self.phase {
+            Phase::Holding { hold } => (hold, None),
+            Phase::Renewing { hold, call, .. } => (hold, call),
             _ => return,
         };
         self.abandon_section();
         self.release_web(hold.web);
-        self.doing = Doing::Idle;
+        self.phase = Phase::Idle;
         self.ended = Some(hold.lease);
         self.emit_expired(hold.lease(self.setup.place));
         self.out.push(Output::Lost { lease: hold.lease, loss });

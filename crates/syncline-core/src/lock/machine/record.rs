@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::attempt::{Fresh, Wish};
-use super::{Doing, Machine};
+use super::attempt::{Acquisition, Fresh};
+use super::{Machine, Phase};
 use crate::lock::protocol::{Input, Output, Request};
 use crate::lock::{Code, Held, Validity};
 use crate::time::Timestamp;
@@ -75,8 +75,8 @@ impl Machine {
     /// Opens the record for the state just entered, as soon as an abandoned section is over.
     pub(super) fn open_record(&mut self) {
         // A renewal is not called off before the lease is: taking it back would take the lease with it.
-        let until = match self.doing {
-            Doing::Renewing { .. } => Timestamp::from_ms(u64::MAX),
+        let until = match self.phase {
+            Phase::Renewing { .. } => Timestamp::from_ms(u64::MAX),
             _ => self.now.mono + SECTION_MAX,
         };
         match &mut self.section {
@@ -142,9 +142,9 @@ impl Machine {
     }
 
     /// The steal is over, with or without the Web Lock.
-    pub(super) fn finish(&mut self, wish: Wish, web: Option<Request>) {
+    pub(super) fn finish(&mut self, acquisition: Acquisition, web: Option<Request>) {
         if let Some(Section { stage: Stage::Stealing { fresh, .. }, .. }) = self.section {
-            self.hold_it(wish, fresh, web);
+            self.hold_it(acquisition, fresh, web);
         }
     }
     /// An answer to `Open`, `Write` or `Commit`. One that nobody asked for is ignored.
@@ -184,13 +184,13 @@ impl Machine {
     /// A moment of [`Section::wake_at`] has come.
     pub(super) fn section_due(&mut self, section: Section) {
         let now = self.now.mono;
-        match (section.stage, self.doing) {
+        match (section.stage, self.phase) {
             (Stage::Pausing(at), _) if at <= now && now < section.until => {
                 self.set_stage(Stage::Opening);
                 self.out.push(Output::Open);
             }
             (Stage::Pausing(_), _) => self.not_opened(section, Code::FallbackReadFailed),
-            (Stage::Stealing { .. }, Doing::Switching { wish }) => self.finish(wish, None),
+            (Stage::Stealing { .. }, Phase::Switching { acquisition }) => self.finish(acquisition, None),
             _ => {
                 self.abandon_section();
                 self.record_failed(Code::FallbackReadFailed);
@@ -199,11 +199,13 @@ impl Machine {
     }
 
     fn opened(&mut self, section: Section, held: Option<Held>) {
-        match self.doing {
+        match self.phase {
             _ if section.abandoned => self.close_record(),
-            Doing::Requesting { wish, .. } | Doing::Switching { wish } => self.decide_grant(wish, held),
-            Doing::Renewing { .. } => self.decide_renew(held),
-            Doing::Releasing { .. } => self.decide_release(held),
+            Phase::Requesting { acquisition, .. } | Phase::Switching { acquisition } => {
+                self.decide_grant(acquisition, held)
+            }
+            Phase::Renewing { .. } => self.decide_renew(held),
+            Phase::Releasing { .. } => self.decide_release(held),
             _ => self.close_record(),
         }
     }
@@ -245,10 +247,10 @@ impl Machine {
 
     /// What the section was for has failed; it is over, or abandoned.
     fn record_failed(&mut self, code: Code) {
-        match self.doing {
-            Doing::Requesting { .. } | Doing::Switching { .. } => self.fail(code, None),
-            Doing::Renewing { .. } => self.renew_failed(code),
-            Doing::Releasing { .. } => self.release_failed(),
+        match self.phase {
+            Phase::Requesting { .. } | Phase::Switching { .. } => self.fail(code, None),
+            Phase::Renewing { .. } => self.renew_failed(code),
+            Phase::Releasing { .. } => self.release_failed(),
             _ => {}
         }
     }
