@@ -238,8 +238,8 @@ export class Saver {
   #acquire() {
     if (this.#ending !== undefined) return;
     const { released, leaseMs, retryPolicy } = this.#facts;
-    const wish = { maxWaitMs: WEB_LOCK_WAIT_MS, retryPolicy, leaseMs, keep: true, comeBack: true, released };
-    const acquiring = this.#lock.ask("acquire", wish);
+    const wanted = { maxWaitMs: WEB_LOCK_WAIT_MS, retryPolicy, leaseMs, keep: true, comeBack: true, released };
+    const acquiring = this.#lock.ask("acquire", wanted);
     this.#acquiring = acquiring;
     // The lock's events tell of success.
     acquiring.catch((error) => {

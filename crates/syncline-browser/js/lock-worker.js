@@ -10,10 +10,10 @@ import { explain, failure } from "./lock-failure.js";
 import { keepLifeline, whenGone } from "./lifeline.js";
 import { openRecord, usesFiles } from "./lock-record.js";
 import instantiate, {
+  AcquireOptions,
   LockDo,
   LockMachine,
   LockNews,
-  LockWish,
   initSync as instantiateSync,
   lastPanic,
   version,
@@ -162,9 +162,9 @@ class Lock {
 
   acquire(id, { maxWaitMs, retryPolicy, leaseMs, keep, comeBack, released }) {
     for (const leaseId of released ?? []) this.#forget(leaseId);
-    const wish = Object.assign(new LockWish(), { maxWaitMs, ...retryPolicy, leaseMs, keep, comeBack });
-    this.#tell("acquire", id, ...randomBits(), wish);
-    wish.free();
+    const options = Object.assign(new AcquireOptions(), { maxWaitMs, ...retryPolicy, leaseMs, keep, comeBack });
+    this.#tell("acquire", id, ...randomBits(), options);
+    options.free();
     this.#checkStorage();
   }
 

@@ -6,7 +6,7 @@
 // the rules, and carried out in the worker (lock-worker.js), where timers are not throttled in hidden tabs.
 
 import { SynclineError, fromPlain } from "./errors.js";
-import { Grip } from "./lock-grip.js";
+import { HeldLease } from "./lock-held.js";
 import { startWorker } from "./worker.js";
 
 const REGISTRY = Symbol.for("syncline.locks.2");
@@ -56,16 +56,16 @@ export async function releaseProjectLock({ lease, reason = "completed" } = {}) {
 export async function withProjectLock(options, work) {
   if (typeof work !== "function") throw invalid("work must be a function");
   const locks = hub();
-  const { lease, grip } = await locks.acquire(readOptions(options), true);
+  const { lease, held } = await locks.acquire(readOptions(options), true);
   let result;
   try {
-    result = await work(lease, grip.signal);
+    result = await work(lease, held.signal);
   } catch (error) {
     await locks.release(lease, "aborted").catch(() => {});
     throw error;
   }
   // What was done after the loss may have been done twice: the caller has to hear of it.
-  if (grip.signal.aborted) throw grip.signal.reason;
+  if (held.signal.aborted) throw held.signal.reason;
   await locks.release(lease, "completed");
   return result;
 }
@@ -100,7 +100,7 @@ class Hub {
   #calls = new Map();
   #nextCall = 1;
   /** By lease id: what this page holds. */
-  #grips = new Map();
+  #held = new Map();
   /** By lease id, the newest last: which project it is or was for. */
   #projects = new Map();
   #channels = new Map();
@@ -118,29 +118,29 @@ class Hub {
     signal?.addEventListener("abort", abort);
     try {
       const { lease, didFallback, marginMs } = await answer;
-      return { lease, didFallback, grip: this.grip(wanted.project, { lease, marginMs }) };
+      return { lease, didFallback, held: this.hold(wanted.project, { lease, marginMs }) };
     } finally {
       signal?.removeEventListener("abort", abort);
     }
   }
 
   async renew(lease, extendByMs) {
-    const { project } = this.#gripOf(lease);
+    const { project } = this.#heldOf(lease);
     const renewed = await this.#call("renew", { project, leaseId: lease.leaseId, extendByMs }).answer;
-    this.#grips.get(lease.leaseId)?.extend(renewed);
+    this.#held.get(lease.leaseId)?.extend(renewed);
     return renewed.lease;
   }
 
   async release(lease, reason) {
-    const grip = this.#gripOf(lease);
+    const held = this.#heldOf(lease);
     // Certain no longer, whatever becomes of the release.
-    grip.free?.();
+    held.free?.();
     try {
-      await this.#call("release", { project: grip.project, leaseId: lease.leaseId, reason }).answer;
-      this.#grips.delete(lease.leaseId);
+      await this.#call("release", { project: held.project, leaseId: lease.leaseId, reason }).answer;
+      this.#held.delete(lease.leaseId);
     } catch (error) {
       // A release that failed may be tried again; one that came too late may not.
-      if (!error.retryable) this.#grips.delete(lease.leaseId);
+      if (!error.retryable) this.#held.delete(lease.leaseId);
       throw error;
     }
   }
@@ -153,25 +153,25 @@ class Hub {
 
   /** Whether this lease is held here and certain on both clocks, right now. */
   isSure(leaseId) {
-    return this.#grips.get(leaseId)?.isOver() === false;
+    return this.#held.get(leaseId)?.isOver() === false;
   }
 
   /** Watches over a lease that was granted to this page. */
-  grip(project, granted) {
+  hold(project, granted) {
     const { leaseId } = granted.lease;
     this.#projects.set(leaseId, project);
     if (this.#projects.size > PROJECTS_MAX) this.#projects.delete(this.#projects.keys().next().value);
     // Open before it is needed: Firefox loses what is said on a channel that a closing page has just opened.
     this.#channel(project);
-    if (!this.#grips.has(leaseId)) {
-      this.#grips.set(leaseId, new Grip(project, granted, expired, () => this.#grips.delete(leaseId)));
+    if (!this.#held.has(leaseId)) {
+      this.#held.set(leaseId, new HeldLease(project, granted, expired, () => this.#held.delete(leaseId)));
     }
-    return this.#grips.get(leaseId);
+    return this.#held.get(leaseId);
   }
 
   // A lease this page knows nothing of may have ended long ago, or be another tab's: the rules say which.
-  #gripOf({ leaseId }) {
-    return this.#grips.get(leaseId) ?? { project: this.#projects.get(leaseId) ?? "project" };
+  #heldOf({ leaseId }) {
+    return this.#held.get(leaseId) ?? { project: this.#projects.get(leaseId) ?? "project" };
   }
 
   #refuseAborted(project) {
@@ -222,21 +222,21 @@ class Hub {
       case "event": {
         const { event, marginMs } = message;
         if (event.error !== undefined) event.error = revive(event.error);
-        if (event.type === "renewed") this.#grips.get(event.lease.leaseId)?.extend({ lease: event.lease, marginMs });
+        if (event.type === "renewed") this.#held.get(event.lease.leaseId)?.extend({ lease: event.lease, marginMs });
         // Acquired by the worker itself, for AutoSave: it ends with the page like any other. A page that was busy for longer
         // than the lease has lost sight of it, and finds it again.
         if (["acquired", "renewed"].includes(event.type) && this.saves.has(event.project) && !this.#given.has(event.lease.leaseId)) {
-          this.grip(event.project, { lease: event.lease, marginMs });
+          this.hold(event.project, { lease: event.lease, marginMs });
         }
         if (event.type === "released") {
-          this.#grips.get(event.lease.leaseId)?.free();
-          this.#grips.delete(event.lease.leaseId);
+          this.#held.get(event.lease.leaseId)?.free();
+          this.#held.delete(event.lease.leaseId);
         }
         this.#emit(event);
         break;
       }
       case "lost":
-        this.#grips.get(message.leaseId)?.lose(lost(message.loss));
+        this.#held.get(message.leaseId)?.lose(lost(message.loss));
         this.#tellSaves("lost", message);
         break;
       case "log":
@@ -270,17 +270,17 @@ class Hub {
   // The page is about to stand still or to go. What it holds ends here and now, and the others are told by the two means
   // that need no time: a message for those who listen, a note for those who come.
   #leave(how) {
-    const grips = [...this.#grips.values()];
+    const all = [...this.#held.values()];
     // Before anything else: Firefox tears the tab down meanwhile, and every moment counts. Nobody is told of a loss yet, but
     // whoever asks is.
-    for (const { lease, project, doubt } of grips) {
+    for (const { lease, project, doubt } of all) {
       doubt();
       this.#channel(project).postMessage({ type: "released", leaseId: lease.leaseId });
     }
-    this.#given = new Set(grips.map(({ lease }) => lease.leaseId));
-    for (const grip of grips) {
-      this.#left.push([grip.project, grip.lease.leaseId]);
-      grip.lose(ended(`the page ${how} and gave its lease back`));
+    this.#given = new Set(all.map(({ lease }) => lease.leaseId));
+    for (const held of all) {
+      this.#left.push([held.project, held.lease.leaseId]);
+      held.lose(ended(`the page ${how} and gave its lease back`));
     }
     this.#worker.postMessage({ op: "hide" });
     // Before the page stands still, so that it is shown as it is when it goes on.
@@ -297,7 +297,7 @@ class Hub {
   }
 
   #return() {
-    for (const grip of [...this.#grips.values()]) grip.isOver();
+    for (const held of [...this.#held.values()]) held.isOver();
     this.#worker.postMessage({ op: "show" });
   }
 
@@ -315,7 +315,7 @@ class Hub {
     for (const channel of this.#channels.values()) channel.close();
     for (const { reject } of this.#calls.values()) reject(error);
     this.#calls.clear();
-    for (const grip of [...this.#grips.values()]) grip.lose(error);
+    for (const held of [...this.#held.values()]) held.lose(error);
     this.#tellSaves("failed", { error });
   }
 }

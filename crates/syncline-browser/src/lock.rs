@@ -62,7 +62,7 @@ pub enum LockDo {
 /// How to acquire; filled in field by field.
 #[wasm_bindgen]
 #[derive(Debug, Clone, Copy)]
-pub struct LockWish {
+pub struct AcquireOptions {
     /// See [`Options::max_wait`].
     #[wasm_bindgen(js_name = maxWaitMs)]
     pub max_wait_ms: f64,
@@ -88,7 +88,7 @@ pub struct LockWish {
 }
 
 #[wasm_bindgen]
-impl LockWish {
+impl AcquireOptions {
     /// The defaults of the API.
     #[wasm_bindgen(constructor)]
     #[must_use]
@@ -108,7 +108,7 @@ impl LockWish {
     }
 }
 
-impl LockWish {
+impl AcquireOptions {
     fn options(self) -> Options {
         let mut options = Options {
             max_wait: duration(self.max_wait_ms),
@@ -148,9 +148,9 @@ impl LockMachine {
     }
 
     /// See [`Input::Acquire`]. The 128 random bits become the lease's id.
-    pub fn acquire(&mut self, call: u32, random_high: u64, random_low: u64, wish: &LockWish) {
+    pub fn acquire(&mut self, call: u32, random_high: u64, random_low: u64, options: &AcquireOptions) {
         let lease = random_lease(random_high, random_low);
-        self.take(Input::Acquire { call: Call(call), lease, options: wish.options() });
+        self.take(Input::Acquire { call: Call(call), lease, options: options.options() });
     }
 
     /// See [`Input::Renew`]; false: that is no lease id.
@@ -494,7 +494,7 @@ mod tests {
     fn lk_04_the_words_of_the_machine_reach_javascript_and_its_answers_the_machine() {
         let mut lock = LockMachine::new(true, true);
         lock.clock(10.0, 1_000_000.0);
-        lock.acquire(7, 1, 2, &LockWish::new());
+        lock.acquire(7, 1, 2, &AcquireOptions::new());
         assert_eq!(
             (lock.next(), lock.number(), lock.state().as_str()),
             (LockDo::RequestWeb, 1, "requesting")
@@ -527,7 +527,7 @@ mod tests {
         ] {
             let mut lock = LockMachine::new(false, true);
             lock.clock(0.0, 1_000.0);
-            lock.acquire(1, 1, 2, &LockWish::new());
+            lock.acquire(1, 1, 2, &AcquireOptions::new());
             drain(&mut lock);
             lock.opened(lease_id, expires_at_ms);
             assert!(drain(&mut lock).contains(&LockDo::Write), "held by somebody unknown, for a minute");

@@ -1,10 +1,10 @@
-// A page's grip on one lease: the signal that fires when it is lost.
+// One lease that a page holds: the signal that fires when it is lost.
 //
 // Guarantees: once the lease is not certain on either clock, `signal.aborted` is true for whoever asks, even where no
 // timer and no message could run in between: a tab that stood still for an hour finds it true in its first statement.
 // Renewing and the end of the lease in the record are the worker's.
 
-export class Grip {
+export class HeldLease {
   #controller = new AbortController();
   #onLoss;
   #untilWall = 0;
