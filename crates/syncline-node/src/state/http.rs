@@ -32,7 +32,7 @@ const AFTER_MAX_BYTES: usize = 256;
 
 /// What a device has.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
-pub(crate) struct Have {
+pub(crate) struct PullQuery {
     /// The number up to which it has everything; 0 if absent.
     #[serde(default)]
     after: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Changes {
 /// What a device sends: at most 501 changes.
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code, reason = "describes what is read by hand")]
-pub(crate) struct Sent {
+pub(crate) struct PushRequest {
     /// The number up to which the device has everything.
     after: u64,
     /// The epoch that number is of.
@@ -76,7 +76,7 @@ pub(crate) struct Sent {
 
 /// What became of it.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Taken {
+pub(crate) struct PushReply {
     /// The log it is in. Of a space that had none yet it is not the one that was named, and the device asks again.
     epoch: String,
     /// The last number before this batch.
@@ -169,12 +169,12 @@ pub(crate) async fn remove(
 }
 
 /// Changes of a space after the number a device has.
-#[utoipa::path(get, path = "/api/state/{space}", tag = "state", params(("space" = String, Path), Have),
+#[utoipa::path(get, path = "/api/state/{space}", tag = "state", params(("space" = String, Path), PullQuery),
     responses((status = 200, body = Changes), (status = 400)))]
 pub(crate) async fn pull(
     Service(states): Service<Arc<States>>,
     Path(space): Path<String>,
-    Query(have): Query<Have>,
+    Query(have): Query<PullQuery>,
 ) -> Result<Response, Error> {
     let asked = Asked { after: have.after, epoch: have.epoch, paging: have.paging };
     let page = states.pull(&Space::new(space)?, &asked).await?;
@@ -182,14 +182,14 @@ pub(crate) async fn pull(
 }
 
 /// Takes changes of a device. 409 `reload` says that it has to ask for what is new first.
-#[utoipa::path(post, path = "/api/state/{space}", tag = "state", params(("space" = String, Path)), request_body = Sent,
-    responses((status = 200, body = Taken), (status = 400), (status = 409), (status = 413)))]
+#[utoipa::path(post, path = "/api/state/{space}", tag = "state", params(("space" = String, Path)), request_body = PushRequest,
+    responses((status = 200, body = PushReply), (status = 400), (status = 409), (status = 413)))]
 pub(crate) async fn push(
     State(context): State<Arc<Context>>,
     Service(states): Service<Arc<States>>,
     Path(space): Path<String>,
     request: Request,
-) -> Result<axum::Json<Taken>, Error> {
+) -> Result<axum::Json<PushReply>, Error> {
     let space = Space::new(space)?;
     if body::media_type(request.headers()) != Some("application/json") {
         return Err(body::unsupported("send the body as application/json"));
@@ -197,8 +197,8 @@ pub(crate) async fn push(
     let bytes = body::read(request, &context.config.limits).await?;
     let batch = batch(&bytes)?;
     match states.push(&space, batch).await? {
-        Pushed::Taken { epoch, from, cursor, lost, now, .. } => {
-            Ok(axum::Json(Taken { epoch, from, cursor, lost, now: now.as_ms() }))
+        Pushed::PushReply { epoch, from, cursor, lost, now, .. } => {
+            Ok(axum::Json(PushReply { epoch, from, cursor, lost, now: now.as_ms() }))
         }
         Pushed::Reload => {
             let message = "the device has not heard of everything that is gone here: ask for what is new, then send again";

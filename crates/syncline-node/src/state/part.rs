@@ -49,7 +49,7 @@ impl Part for StatePart {
             let states = Arc::clone(&swept);
             async move { states.forget(SWEEP_LIMIT).await }
         });
-        setup.topic(Topic::beginning(EVENT, HowFar(Arc::clone(&states))).about("space"));
+        setup.topic(Topic::beginning(EVENT, InitialCursor(Arc::clone(&states))).about("space"));
         setup.offer(states);
         setup.page("state", Page::new::<ConsoleFiles>("/state", "state.html").in_menu("State"));
         setup.page("state", Page::new::<ConsoleFiles>("/state/frame", "state-frame.html").in_frames());
@@ -58,10 +58,10 @@ impl Part for StatePart {
 }
 
 /// Tells a listener of one space how far the space was before its stream began: news since then is heard.
-struct HowFar(Arc<States>);
+struct InitialCursor(Arc<States>);
 
 #[async_trait]
-impl First for HowFar {
+impl First for InitialCursor {
     async fn first(&self, about: Option<&str>) -> Result<Option<String>, Error> {
         let Some(space) = about else { return Ok(None) };
         let space = Space::new(space)?;
