@@ -281,7 +281,7 @@ impl Drop for Unclaimed {
         let Some((store, name, lease)) = self.grant.take() else { return };
         tokio::spawn(async move {
             if let Err(error) = store.release(&name, lease).await {
-                tracing::warn!(lock = %name, %error, "a grant that nobody waited for any more runs out by itself");
+                tracing::warn!(lock = %name, %error, "a grant whose caller had gone could not be given back; its lease expires by itself");
             }
         });
     }

@@ -110,7 +110,10 @@ impl States {
                 Ok(SpaceChanged { space, number }) => {
                     self.events.publish_in(EVENT, &space, &News { space: &space, number });
                 }
-                Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "news of shared state was not told"),
+                Err(RecvError::Lagged(missed)) => tracing::warn!(
+                    missed,
+                    "changes of shared state were not announced; devices find them at their next pull"
+                ),
                 Err(RecvError::Closed) => return,
             }
         }

@@ -203,7 +203,7 @@ impl Sweeper {
                     Ok(_) => {}
                     Err(error) => {
                         // The listing was right without it, and the next one asks again.
-                        tracing::warn!(%error, "expired keys could not be swept");
+                        tracing::warn!(%error, "expired keys could not be deleted; the next listing tries again");
                         break;
                     }
                 }

@@ -195,7 +195,7 @@ impl QueueHandle {
                 queue = self.name,
                 dropped = since,
                 results_max,
-                "the oldest results of a queue were dropped"
+                "the oldest results of a queue were dropped; raise results_max to keep more"
             );
             *told = Told { count: dropped, at: Some(Instant::now()) };
         }

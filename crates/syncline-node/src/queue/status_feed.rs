@@ -22,7 +22,10 @@ const STORE_PAUSE: Duration = Duration::from_secs(5);
 /// Publishes the queue's status until told to stop.
 pub(super) async fn publish(handle: Arc<QueueHandle>, stop: CancellationToken) {
     let Ok(mut changes) = handle.store.changes(handle.name()) else {
-        return tracing::error!(queue = handle.name(), "changes of a queue cannot be heard");
+        return tracing::error!(
+            queue = handle.name(),
+            "the changes of a queue cannot be followed; its status is not shown"
+        );
     };
     let mut shown: Option<StatusView> = None;
     loop {
@@ -38,7 +41,7 @@ pub(super) async fn publish(handle: Arc<QueueHandle>, stop: CancellationToken) {
             }
             Err(error) => {
                 handle.meters.store_errors.increment(1);
-                tracing::warn!(queue = handle.name(), %error, "a queue's status could not be read");
+                tracing::warn!(queue = handle.name(), %error, "the status of a queue could not be read; it is tried again");
                 (STORE_PAUSE, true)
             }
         };

@@ -39,7 +39,7 @@ pub(super) async fn run(handle: Arc<QueueHandle>, work: Arc<dyn Work>, stop: Can
     let changes = match handle.store.changes(handle.name()) {
         Ok(changes) => changes,
         Err(error) => {
-            return tracing::error!(queue = handle.name(), %error, "a queue cannot be worked on");
+            return tracing::error!(queue = handle.name(), %error, "the changes of a queue cannot be followed; this node does not work on it");
         }
     };
     let give_up = CancellationToken::new();
@@ -81,7 +81,7 @@ impl Worker {
                     tracing::warn!(
                         queue = self.handle.name(),
                         key = ended.key,
-                        "a run was lost with its node"
+                        "a run's lease expired without an answer; its node may have died"
                     );
                     self.handle.ended(&ended.key, ended.settled);
                 }
@@ -93,7 +93,7 @@ impl Worker {
             }
             Err(error) => {
                 self.handle.meters.store_errors.increment(1);
-                tracing::warn!(queue = self.handle.name(), %error, "the store did not answer a queue");
+                tracing::warn!(queue = self.handle.name(), %error, "keys could not be claimed; it is tried again");
                 Instant::now() + self.next_store_pause()
             }
         }
@@ -133,7 +133,7 @@ impl Worker {
                 }
                 Err(error) => {
                     self.handle.meters.store_errors.increment(1);
-                    tracing::error!(queue = self.handle.name(), %error, "results could not be stored yet");
+                    tracing::error!(queue = self.handle.name(), %error, "results could not be stored; it is tried again");
                     let pause = self.next_store_pause();
                     if self.stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                         return;
@@ -216,7 +216,7 @@ async fn perform(
         }
         Answer::Throttled { retry_after } => {
             let retry_after_sec = retry_after.map(|wait| wait.as_secs());
-            tracing::warn!(queue, key, attempt, retry_after_sec, "the API says that we ask too fast");
+            tracing::warn!(queue, key, attempt, retry_after_sec, "the API answered 429; the queue pauses");
         }
         Answer::Done(_) | Answer::NotMade => {}
     }
@@ -251,7 +251,7 @@ async fn out_of_time(handle: &QueueHandle, work: &dyn Work, run: &Run) -> Answer
             Ok(_) => return Answer::NotMade,
             Err(error) => {
                 handle.meters.store_errors.increment(1);
-                tracing::warn!(queue = handle.name(), %error, "a run could not be renewed yet");
+                tracing::warn!(queue = handle.name(), %error, "a run's lease could not be renewed; it is tried again");
                 failures += 1;
                 next = Instant::now() + store_retry::pause(failures);
                 if next >= deadline {

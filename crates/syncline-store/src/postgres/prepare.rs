@@ -44,7 +44,11 @@ pub(super) async fn prepare(engine: &Engine, opening: &Opening) -> Result<(), Er
         match attempt(engine, opening).await {
             Err(Error::Busy { reason, .. }) if Instant::now() < until => {
                 if !told {
-                    tracing::info!(store = engine.name(), reason, "the tables are in use; it is tried again");
+                    tracing::info!(
+                        store = engine.name(),
+                        reason,
+                        "the tables are in use, so they cannot be brought up to date yet; it is tried again"
+                    );
                     told = true;
                 }
                 sleep(AGAIN_AFTER).await;

@@ -200,7 +200,10 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
     /// still bring is dropped.
     async fn recover(&mut self) -> Result<(), T::Error> {
         let running = self.header.running;
-        tracing::warn!(running, "the pace of a queue could not be read: one interval of rest");
+        tracing::warn!(
+            running,
+            "the stored pace of a queue could not be read: its running keys wait again, and calls start after one interval"
+        );
         self.header.forget_calls();
         self.touched = true;
         self.table.forget_again().await
