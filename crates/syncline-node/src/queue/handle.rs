@@ -34,12 +34,12 @@ pub(super) struct QueueHandle {
     pub(super) meters: Meters,
     events: Bus,
     measured: Mutex<Option<Measured>>,
-    dropped: Mutex<Told>,
+    dropped: Mutex<DroppedReport>,
 }
 
-/// What was said of dropped results, and when.
+/// How many dropped results were logged, and when.
 #[derive(Default)]
-struct Told {
+struct DroppedReport {
     count: u64,
     at: Option<Instant>,
 }
@@ -184,20 +184,20 @@ impl QueueHandle {
 
     /// Counts the results that were dropped, and says so once a minute.
     fn tell_dropped(&self) {
-        let mut told = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         let dropped = self.store.dropped(&self.name);
         self.meters.dropped.absolute(dropped);
-        let due = told.at.is_none_or(|at| at.elapsed() >= DROPPED_EVERY);
-        if dropped > told.count && due {
+        let due = reported.at.is_none_or(|at| at.elapsed() >= DROPPED_EVERY);
+        if dropped > reported.count && due {
             let results_max = self.rules.limits.max_results;
-            let since = dropped - told.count;
+            let since = dropped - reported.count;
             tracing::warn!(
                 queue = self.name,
                 dropped = since,
                 results_max,
                 "the oldest results of a queue were dropped; raise results_max to keep more"
             );
-            *told = Told { count: dropped, at: Some(Instant::now()) };
+            *reported = DroppedReport { count: dropped, at: Some(Instant::now()) };
         }
     }
 

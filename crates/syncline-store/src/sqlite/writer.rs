@@ -226,7 +226,7 @@ impl Task {
             } else if let Err(error @ (Error::Disk { .. } | Error::Corrupt { .. })) =
                 self.commit_together(first).await
             {
-                tracing::error!(%error, "the disk failed: nothing is written until the program is restarted");
+                tracing::error!(%error, "the database failed for good: nothing is written until the program is restarted");
                 halted = Some(error);
             }
         }

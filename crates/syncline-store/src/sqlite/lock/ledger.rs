@@ -176,7 +176,7 @@ impl Worker {
             if let Err(error @ (Error::Disk { .. } | Error::Corrupt { .. })) = &committed
                 && halted.is_none()
             {
-                tracing::error!(%error, "the disk failed: no locks are granted until the program is restarted");
+                tracing::error!(%error, "the database failed for good: no locks are granted until the program is restarted");
                 halted = Some(error.clone());
             }
             for change in together.drain(..) {
