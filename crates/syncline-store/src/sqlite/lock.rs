@@ -1,7 +1,7 @@
 //! Locks on SQLite. Leases are counted on the store's steady clock.
 //!
 //! Grants, renewals and releases share commits like every write, but on a thread and a connection of their own
-//! ([`ledger`]) whose commits are not synced (`synchronous=NORMAL` on the same log). What that means for which crash:
+//! ([`grant_writer`]) whose commits are not synced (`synchronous=NORMAL` on the same log). What that means for which crash:
 //!
 //! - **The process is killed:** nothing is lost. What is committed is the system's to write.
 //! - **The machine loses power:** the last grants and releases may be gone. Therefore two promises are synced ahead of
@@ -13,7 +13,7 @@
 //! Several processes may share the file: everything is decided by the rows, inside SQLite's transactions. A release
 //! wakes who waits in this process at once; in another one they look every [`LOOK_EVERY`].
 
-mod ledger;
+mod grant_writer;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 use sqlx::sqlite::SqliteConnection;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 
-use self::ledger::Ledger;
+use self::grant_writer::GrantWriter;
 use super::writer::WriteLock;
 use super::{Engine, statement};
 use crate::clock::SteadyClock;
@@ -83,7 +83,7 @@ const FORGET: &str =
 /// What all ports of one engine share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    ledger: Ledger,
+    grant_writer: GrantWriter,
     waiters: Arc<ReleaseWaiters>,
     /// The last promises this process has made.
     reserve: Mutex<Reserve>,
@@ -116,7 +116,7 @@ impl Shared {
         quiet_until_ms: i64,
     ) -> Result<Self, Error> {
         Ok(Self {
-            ledger: Ledger::open(store, file, in_memory, write_lock).await?,
+            grant_writer: GrantWriter::open(store, file, in_memory, write_lock).await?,
             waiters: Arc::default(),
             // Nothing is known to be promised before the first promise is made.
             reserve: Mutex::new(Reserve { token_ceiling: 0, lease_horizon_ms: 0 }),
@@ -127,7 +127,7 @@ impl Shared {
 
     /// Commits what is queued.
     pub(super) async fn close(&self) {
-        self.ledger.close().await;
+        self.grant_writer.close().await;
         self.waiters.notify_all();
     }
 
@@ -233,7 +233,7 @@ impl Locks for SqliteLocks {
             self.promise(0, ttl).await?;
             let horizon_ms = self.shared()?.reserve().lease_horizon_ms;
             let (clock, name) = (self.engine.clock().clone(), name.as_str().to_owned());
-            let renewed = self.shared()?.ledger.write(move |connection| {
+            let renewed = self.shared()?.grant_writer.write(move |connection| {
                 let now_ms = clock.now_ms();
                 let expires_at = now_ms + ttl_ms(ttl);
                 if expires_at > horizon_ms {
@@ -250,7 +250,7 @@ impl Locks for SqliteLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
-        let released = self.shared()?.ledger.write(move |connection| {
+        let released = self.shared()?.grant_writer.write(move |connection| {
             let token = number(connection, RELEASE, params![text, lease.text(), clock.now_ms()])?;
             answer(connection, (&text, lease), token)
         });
@@ -263,7 +263,7 @@ impl Locks for SqliteLocks {
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
-        let ended = self.shared()?.ledger.write(move |connection| {
+        let ended = self.shared()?.grant_writer.write(move |connection| {
             let now_ms = clock.now_ms();
             let held = found(connection, LOOK, params![text, now_ms])?;
             connection.prepare_cached(names::sqlite(END))?.execute(params![text, now_ms])?;
@@ -308,7 +308,7 @@ impl Locks for SqliteLocks {
             return Ok(0);
         }
         let names = serde_json::to_string(&names).expect("a list of strings");
-        let forgotten = self.shared()?.ledger.write(move |connection| {
+        let forgotten = self.shared()?.grant_writer.write(move |connection| {
             connection.prepare_cached(names::sqlite(RAISE_FLOOR))?.execute(params![names, before_ms])?;
             connection.prepare_cached(names::sqlite(FORGET))?.execute(params![names, before_ms])
         });
@@ -334,7 +334,7 @@ impl SqliteLocks {
         let (name, lease) = (request.name.as_str().to_owned(), request.lease.text());
         let (holder, ttl_ms) = (request.holder.to_owned(), ttl_ms(request.ttl));
         let (clock, reserve) = (self.engine.clock().clone(), self.shared()?.reserve());
-        let attempt = self.shared()?.ledger.write(move |connection| {
+        let attempt = self.shared()?.grant_writer.write(move |connection| {
             let (now_ms, token) = (clock.now_ms(), clock_token(&clock));
             if now_ms + ttl_ms > reserve.lease_horizon_ms || token > reserve.token_ceiling {
                 return Ok(Attempt::BeyondReserve { token });

@@ -1,4 +1,4 @@
-//! The thread that changes the table of locks: group commit without a sync.
+//! The thread that writes grants into the table of locks: group commit without a sync.
 //!
 //! A grant takes microseconds, far less than the way to another thread and back for every statement, which is what the
 //! asynchronous driver costs. So this one thread owns a plain connection of its own (the same SQLite library, linked
@@ -28,7 +28,7 @@ const STATEMENTS: usize = 16;
 
 /// The way to the thread. Dropping every handle ends it after what is queued is committed.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct GrantWriter {
     store: Arc<str>,
     queue: mpsc::Sender<Message>,
 }
@@ -38,7 +38,7 @@ enum Message {
     Close(oneshot::Sender<()>),
 }
 
-impl Ledger {
+impl GrantWriter {
     /// Opens `file` a second time and starts the thread.
     pub(super) async fn open(
         store: Arc<str>,
@@ -243,7 +243,7 @@ mod tests {
 
     struct World {
         _folder: tempfile::TempDir,
-        ledger: Ledger,
+        grant_writer: GrantWriter,
         write_lock: WriteLock,
     }
 
@@ -251,15 +251,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let write_lock = WriteLock::default();
         let file = folder.path().join("store.db");
-        let ledger = Ledger::open("store".into(), &file, false, Arc::clone(&write_lock)).await.unwrap();
+        let grant_writer =
+            GrantWriter::open("store".into(), &file, false, Arc::clone(&write_lock)).await.unwrap();
         let create = "CREATE TABLE kept (id INTEGER PRIMARY KEY CHECK (id > 0)) STRICT";
-        ledger.write(move |connection| connection.execute_batch(create)).await.unwrap();
-        World { _folder: folder, ledger, write_lock }
+        grant_writer.write(move |connection| connection.execute_batch(create)).await.unwrap();
+        World { _folder: folder, grant_writer, write_lock }
     }
 
     impl World {
         async fn keep(&self, id: i64) -> Result<usize, Error> {
-            self.ledger
+            self.grant_writer
                 .write(move |connection| connection.execute("INSERT INTO kept VALUES (?1)", [id]))
                 .await
         }
@@ -269,7 +270,7 @@ mod tests {
             let others = self.write_lock.lock().await;
             let queued = async {
                 // The first one has been taken from the queue.
-                while self.ledger.queue.capacity() != QUEUE_MAX - (ids.len() - 1) {
+                while self.grant_writer.queue.capacity() != QUEUE_MAX - (ids.len() - 1) {
                     tokio::task::yield_now().await;
                 }
                 drop(others);
@@ -279,7 +280,10 @@ mod tests {
 
         async fn kept(&self) -> i64 {
             let count = "SELECT count(*) FROM kept";
-            self.ledger.write(|connection| connection.query_row(count, [], |row| row.get(0))).await.unwrap()
+            self.grant_writer
+                .write(|connection| connection.query_row(count, [], |row| row.get(0)))
+                .await
+                .unwrap()
         }
     }
 
@@ -298,17 +302,18 @@ mod tests {
     #[tokio::test]
     async fn closing_commits_what_is_queued_and_refuses_what_comes_after() {
         let world = open().await;
-        let (kept, ()) = tokio::join!(join_all((1..=50).map(|id| world.keep(id))), world.ledger.close());
+        let (kept, ()) =
+            tokio::join!(join_all((1..=50).map(|id| world.keep(id))), world.grant_writer.close());
         assert!(kept.iter().all(Result::is_ok), "{kept:?}");
         assert!(matches!(world.keep(51).await, Err(Error::Closed { .. })));
         // Whoever closes it once more need not wait.
-        world.ledger.close().await;
+        world.grant_writer.close().await;
     }
 
     #[tokio::test]
     async fn a_file_that_cannot_be_opened_is_told_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let opened = Ledger::open("store".into(), folder.path(), false, WriteLock::default()).await;
+        let opened = GrantWriter::open("store".into(), folder.path(), false, WriteLock::default()).await;
         assert!(matches!(opened, Err(Error::Denied { .. })), "{opened:?}");
     }
 }
