@@ -8,7 +8,7 @@
 //!
 //! What changes mean is core's; spaces, entities and bytes are bounded here.
 
-pub(crate) mod ledger;
+pub(crate) mod space_log;
 pub(crate) mod sql;
 
 use async_trait::async_trait;

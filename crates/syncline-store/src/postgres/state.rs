@@ -19,7 +19,7 @@ use tokio::sync::broadcast;
 use super::listen::Listener;
 use super::{Engine, Session};
 use crate::Error;
-use crate::state::ledger::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
+use crate::state::space_log::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
 use crate::state::{
     self, Asked, Batch, ChangeBroadcast, Listed, Page, Pushed, ROOM_STEP, SPACES_MAX, SpaceChanged, States,
     sql,
@@ -102,14 +102,15 @@ impl States for PostgresStates {
         let after = if let Start::After(after) = start { after } else { 0 };
         let from = i64::try_from(after).unwrap_or(i64::MAX);
         let weigh = self.engine.query(WEIGH).bind(space.as_str().to_owned()).bind(from);
-        let weighed: Vec<(i64, i64)> = session.all(weigh.bind(header.last).bind(ledger::WEIGHED_MAX)).await?;
-        let (last, more) = ledger::cut(&weighed);
+        let weighed: Vec<(i64, i64)> =
+            session.all(weigh.bind(header.last).bind(space_log::WEIGHED_MAX)).await?;
+        let (last, more) = space_log::cut(&weighed);
         let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
         if let Some(last) = last {
             let page = self.engine.query(PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
             let rows: Vec<EntityRow> = session.all(page).await?;
             for row in rows {
-                changes.push(ledger::change(row)?);
+                changes.push(space_log::change(row)?);
             }
         }
         let now = self.now(&mut session).await?;
@@ -130,7 +131,7 @@ impl States for PostgresStates {
             return Ok(Pushed::Reload);
         }
         let now = self.now(&mut session).await?;
-        let ahead = ledger::cut_back(&mut batch.changes, now);
+        let ahead = space_log::cut_back(&mut batch.changes, now);
         let from = header.last.unsigned_abs();
         let reset = header.reset(&batch.changes);
         if reset {
@@ -182,7 +183,7 @@ impl States for PostgresStates {
         let mut session = self.engine.statement().await?;
         let rows: Vec<(String, i64, i64, i64)> = session.all(list).await?;
         session.commit().await?;
-        Ok(rows.into_iter().map(ledger::listed).collect())
+        Ok(rows.into_iter().map(space_log::listed).collect())
     }
 
     async fn remove(&self, space: &Space) -> Result<bool, Error> {
@@ -248,7 +249,7 @@ impl PostgresStates {
         if spaces >= SPACES_MAX {
             return Err(state::too_many_spaces());
         }
-        header.epoch = ledger::fresh_epoch();
+        header.epoch = space_log::fresh_epoch();
         let open = self.engine.query(sql::OPEN).bind(name.to_owned()).bind(header.epoch.clone());
         Ok(session.execute(open.bind(Stamp::ZERO.text())).await? > 0)
     }
@@ -277,7 +278,7 @@ impl PostgresStates {
         let ids: Vec<String> = changes.iter().map(|change| change.id().to_owned()).collect();
         let rows: Vec<NumberedRow> =
             session.all(self.engine.query(KNOWN).bind(space.to_owned()).bind(ids)).await?;
-        rows.into_iter().map(ledger::numbered).collect()
+        rows.into_iter().map(space_log::numbered).collect()
     }
 
     async fn write(&self, session: &mut Session, space: &str, written: Vec<Written>) -> Result<(), Error> {
@@ -317,7 +318,7 @@ impl PostgresStates {
     /// Forgets removals of the space that has the oldest; how many.
     async fn forget_some(&self, limit: i64) -> Result<i64, Error> {
         let mut session = self.engine.transaction().await?;
-        let horizon = ledger::horizon(self.now(&mut session).await?);
+        let horizon = space_log::horizon(self.now(&mut session).await?);
         let removed = self.engine.query(REMOVED).bind(horizon).bind(limit);
         let removed: Vec<(String, i64)> = session.all(removed).await?;
         let Some(space) = removed.first().map(|(space, _)| space.clone()) else {

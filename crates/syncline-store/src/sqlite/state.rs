@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 
 use super::{Engine, statement};
 use crate::Error;
-use crate::state::ledger::{self, EntityRow, Header, Merged, Row, Written};
+use crate::state::space_log::{self, EntityRow, Header, Merged, Row, Written};
 use crate::state::{
     self, Asked, Batch, Listed, Page, Pushed, ROOM_STEP, SPACES_MAX, SpaceChanged, States, sql,
 };
@@ -45,17 +45,17 @@ impl States for SqliteStates {
         let after = if let Start::After(after) = start { after } else { 0 };
         let from = i64::try_from(after).unwrap_or(i64::MAX);
         let weigh = statement::query_as(sql::WEIGH).bind(space.as_str().to_owned()).bind(from);
-        let weigh = weigh.bind(header.last).bind(ledger::WEIGHED_MAX);
+        let weigh = weigh.bind(header.last).bind(space_log::WEIGHED_MAX);
         let weighed: Vec<(i64, i64)> =
             self.engine.read(|connection| Box::pin(weigh.fetch_all(connection))).await?;
-        let (last, more) = ledger::cut(&weighed);
+        let (last, more) = space_log::cut(&weighed);
         let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
         if let Some(last) = last {
             let page = statement::query_as(sql::PAGE).bind(space.as_str().to_owned()).bind(from).bind(last);
             let rows: Vec<EntityRow> =
                 self.engine.read(|connection| Box::pin(page.fetch_all(connection))).await?;
             for row in rows {
-                changes.push(ledger::change(row)?);
+                changes.push(space_log::change(row)?);
             }
         }
         let cursor = last.filter(|_| more).unwrap_or(header.last).unsigned_abs();
@@ -65,7 +65,7 @@ impl States for SqliteStates {
     async fn push(&self, space: &Space, mut batch: Batch) -> Result<Pushed, Error> {
         state::check_batch(&batch)?;
         let (name, now) = (space.as_str().to_owned(), self.now());
-        let ahead = ledger::cut_back(&mut batch.changes, now);
+        let ahead = space_log::cut_back(&mut batch.changes, now);
         let outcome =
             self.engine.write(move |connection| Box::pin(push(connection, name, batch, ahead, now)));
         match outcome.await? {
@@ -94,7 +94,7 @@ impl States for SqliteStates {
         let list = statement::query_as(sql::LIST).bind(after.to_owned()).bind(state::check_list(limit)?);
         let rows: Vec<(String, i64, i64, i64)> =
             self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
-        Ok(rows.into_iter().map(ledger::listed).collect())
+        Ok(rows.into_iter().map(space_log::listed).collect())
     }
 
     async fn remove(&self, space: &Space) -> Result<bool, Error> {
@@ -106,7 +106,7 @@ impl States for SqliteStates {
     async fn forget(&self, limit: usize) -> Result<u64, Error> {
         let unused = statement::query(sql::FORGET_UNUSED);
         self.engine.write(|connection| Box::pin(unused.execute(connection))).await?;
-        let (mut left, horizon) = (state::check_forget(limit)?, ledger::horizon(self.now()));
+        let (mut left, horizon) = (state::check_forget(limit)?, space_log::horizon(self.now()));
         let mut forgotten = 0;
         while left > 0 {
             let horizon = horizon.clone();
@@ -206,7 +206,7 @@ async fn known_of(
     for change in changes {
         let row =
             statement::query_as(KNOWN).bind(name).bind(change.id()).fetch_optional(&mut *connection).await?;
-        match row.map(ledger::numbered).transpose() {
+        match row.map(space_log::numbered).transpose() {
             Ok(row) => known.extend(row),
             Err(damaged) => return Ok(Err(damaged)),
         }
@@ -225,7 +225,7 @@ async fn open(connection: &mut SqliteConnection, name: &str, header: &mut Header
     if spaces >= SPACES_MAX {
         return Ok(false);
     }
-    header.epoch = ledger::fresh_epoch();
+    header.epoch = space_log::fresh_epoch();
     let open = statement::query(sql::OPEN).bind(name).bind(&header.epoch).bind(Stamp::ZERO.text());
     open.execute(connection).await?;
     Ok(true)
