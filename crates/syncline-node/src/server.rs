@@ -6,7 +6,7 @@
 //! time is over, and then cuts what is left. Bodies and slow handlers are bounded by the door (`crate::http`).
 
 mod activity;
-mod places;
+mod permits;
 mod stall;
 
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ use crate::config::Limits;
 use crate::metrics::Registry;
 pub(crate) use activity::AnswerShare;
 use activity::{Activity, Answer};
-pub(crate) use places::{Place, Places};
+pub(crate) use permits::{AddressPermit, AddressPermits};
 use stall::Stall;
 
 /// Descriptors kept for everything that is not a connection: files, the database, outgoing calls.
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     let cut = CancellationToken::new();
     let most = affordable(limits.connections);
     let slots = Arc::new(Semaphore::new(most));
-    let places = Places::new(limits.connections_per_address);
+    let permits = AddressPermits::new(limits.connections_per_address);
     let connections = TaskTracker::new();
     let settings = Arc::new(Settings {
         builder: builder(limits),
@@ -117,7 +117,7 @@ pub(crate) async fn run(
                 }
             },
         };
-        let Some(place) = places.take(peer.ip(), slots.available_permits()) else {
+        let Some(permit) = permits.take(peer.ip(), slots.available_permits()) else {
             meters.refused.increment(1);
             continue;
         };
@@ -127,7 +127,7 @@ pub(crate) async fn run(
         let cut = cut.clone();
         connections.spawn(async move {
             cut.run_until_cancelled_owned(connection).await;
-            drop((slot, place, open));
+            drop((slot, permit, open));
         });
     }
     drop(listener);

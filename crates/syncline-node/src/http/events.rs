@@ -26,7 +26,7 @@ use crate::Context;
 use crate::events::Event;
 use crate::metrics::Registry;
 use crate::part::Topic;
-use crate::server::{Place, Places};
+use crate::server::{AddressPermit, AddressPermits};
 
 /// A comment is sent after this much silence, so that proxies keep the stream and dead peers are noticed.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -40,32 +40,32 @@ const ABOUT_MAX: usize = 100;
 /// The streams a node can have open.
 pub(crate) struct Streams {
     free: Arc<Semaphore>,
-    places: Places,
+    by_address: AddressPermits,
     open: Gauge,
 }
 
 impl Streams {
     pub(crate) fn new(limit: usize, registry: &Registry) -> Streams {
         let open = registry.gauge("syncline_http_event_streams", "Streams of events open now.", &[]);
-        Streams { free: Arc::new(Semaphore::new(limit)), places: Places::new(limit), open }
+        Streams { free: Arc::new(Semaphore::new(limit)), by_address: AddressPermits::new(limit), open }
     }
 
     /// A stream for a reader at `address`, who gets no more of them than are free.
     fn take(&self, address: Option<IpAddr>) -> Option<Taken> {
-        let place = match address {
-            Some(address) => Some(self.places.take(address, self.free.available_permits())?),
+        let address_permit = match address {
+            Some(address) => Some(self.by_address.take(address, self.free.available_permits())?),
             None => None,
         };
         let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         self.open.increment(1.0);
-        Some(Taken { _permit: permit, _place: place, open: self.open.clone() })
+        Some(Taken { _permit: permit, _address_permit: address_permit, open: self.open.clone() })
     }
 }
 
 /// One of the streams, for as long as it is read.
 struct Taken {
     _permit: OwnedSemaphorePermit,
-    _place: Option<Place>,
+    _address_permit: Option<AddressPermit>,
     open: Gauge,
 }
 
