@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use syncline_client::answer::{now_ms, span};
 use syncline_client::output::{self, Tone, toned};
 use syncline_core::outbox::Moment;
+use syncline_core::text::one_line;
 use syncline_store::outbox::{Detail, List, Outbox, State};
 
 /// Longest error that is shown in a list; the rest is cut off.
@@ -113,7 +114,7 @@ pub(super) async fn show(outbox: &dyn Outbox, id: i64, as_json: bool) -> anyhow:
 fn row(entry: &Detail) -> anyhow::Result<()> {
     let why = match (&entry.last_error, entry.behind) {
         (_, Some(behind)) => format!("waits for {behind}"),
-        (Some(error), None) => error.chars().take(SHOWN_CHARS).collect(),
+        (Some(error), None) => one_line(error, SHOWN_CHARS),
         (None, None) => String::new(),
     };
     let line = format!(
