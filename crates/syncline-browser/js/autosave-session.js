@@ -61,8 +61,8 @@ export class Session {
     this.ready = new Promise((resolve, reject) => (this.#opened = { resolve, reject }));
     this.ready.catch(() => {});
     const { signal } = this.#listening;
-    const listen = (type, hear) => hub.news.addEventListener(type, ({ detail }) => hear(detail), { signal });
-    listen("save", (message) => this.#hear(message));
+    const listen = (type, receive) => hub.news.addEventListener(type, ({ detail }) => receive(detail), { signal });
+    listen("save", (message) => this.#receive(message));
     listen("lock", ({ event }) => this.#note(event));
     listen("lost", (loss) => this.#lose(loss));
     listen("left", () => this.#hold(undefined));
@@ -164,7 +164,7 @@ export class Session {
     this.#tell(which === "mine" ? "keep-mine" : "take-theirs");
   }
 
-  #hear(message) {
+  #receive(message) {
     if (message.project !== this.#project || message.session !== this.#id) return;
     switch (message.what) {
       case "document":

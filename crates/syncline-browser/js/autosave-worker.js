@@ -52,7 +52,7 @@ export class Saver {
   }
 
   /** From the page. */
-  hear(message) {
+  receive(message) {
     switch (message.what) {
       case "change":
         return this.#change(message);

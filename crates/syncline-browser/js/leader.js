@@ -61,7 +61,7 @@ class Member {
     this.#onLead = onLead;
     this.#onLose = onLose;
     this.#channel = openChannel(`syncline-lead:${name}`);
-    this.#channel.onmessage = ({ data }) => this.#hear(data);
+    this.#channel.onmessage = ({ data }) => this.#receive(data);
     this.#hop.port1.onmessage = () => this.#leads && this.#say("leads");
     const { signal } = this.#listening;
     globalThis.addEventListener?.("pagehide", () => this.#present.abort(), { signal });
@@ -167,7 +167,7 @@ class Member {
     }, TICK_MS);
   }
 
-  #hear({ type, from, instead }) {
+  #receive({ type, from, instead }) {
     if (type === "ask" && this.#leads) this.#hop.port2.postMessage(undefined);
     if (type !== "leads") return;
     [this.#heard, this.#leader] = [true, from];

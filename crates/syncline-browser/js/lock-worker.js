@@ -46,7 +46,7 @@ const calls = new Map();
 postMessage({ type: "started" });
 self.addEventListener("message", ({ data }) => {
   if (data.op === "start") ready = prepare(data);
-  else ready.then(() => guarded(() => hear(data)), () => {});
+  else ready.then(() => guarded(() => receive(data)), () => {});
 });
 
 // Without the rules, or a place for leases, this worker is of no use: the page is told why, ends it, and may start another.
@@ -63,7 +63,7 @@ async function prepare({ wasmUrl }) {
   }
 }
 
-function hear({ op, id, project, ...facts }) {
+function receive({ op, id, project, ...facts }) {
   if (id !== undefined) calls.set(id, { project, ...facts });
   if (facts.mechanism === "idb-lock" && files) return refuse(op, id, { project, ...facts });
   switch (op) {
@@ -150,7 +150,7 @@ class Lock {
   tellSaver({ session, what, ...facts }) {
     if (this.saver?.session !== session) return;
     if (what === "close") this.#endSaver();
-    else this.saver.hear({ what, ...facts });
+    else this.saver.receive({ what, ...facts });
   }
 
   #endSaver() {

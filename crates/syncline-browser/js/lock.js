@@ -186,7 +186,7 @@ class Hub {
     this.#worker = startWorker(() => spawn(workerUrl), workerBlocked);
     const late = () => this.#fail(workerBlocked(undefined, `its script did not load within ${START_MAX_MS / 1_000} s`));
     this.#starting = setTimeout(late, START_MAX_MS);
-    this.#worker.addEventListener("message", ({ data }) => this.#hear(data));
+    this.#worker.addEventListener("message", ({ data }) => this.#receive(data));
     this.#worker.addEventListener("error", (event) => this.#fail(workerFailed(event)));
     this.#worker.postMessage({ op: "start", wasmUrl });
     const { signal } = this.#listening;
@@ -209,7 +209,7 @@ class Hub {
     return { id, answer };
   }
 
-  #hear(message) {
+  #receive(message) {
     clearTimeout(this.#starting);
     switch (message.type) {
       case "answer": {

@@ -13,9 +13,9 @@ export class Tabs {
   #closed = false;
 
   // `lead()` is awaited before others are told; `stop()` after it must leave nothing running.
-  constructor(name, { hear, lead: begin, stop }) {
+  constructor(name, { receive, lead: begin, stop }) {
     this.#channel = openChannel(`syncline.queue.${name}`);
-    this.#channel.onmessage = ({ data }) => hear(data);
+    this.#channel.onmessage = ({ data }) => receive(data);
     this.#member = lead({ name: `syncline.queue.${name}`, onLead: begin, onLose: stop });
   }
 

@@ -172,7 +172,7 @@ class Queue {
     const [{ openStore }, { Tabs }] = await Promise.all([import("./queue-store.js"), import("./queue-tabs.js")]);
     this.#store = await openStore(name);
     this.#tabs = new Tabs(name, {
-      hear: (message) => this.#hear(message),
+      receive: (message) => this.#receive(message),
       lead: () => this.#lead(Engine).catch((error) => this.#report(error)),
       stop: () => this.#follow(),
     });
@@ -295,12 +295,12 @@ class Queue {
       if (error.code === "queue-taken") return void this.#answering.delete(id);
       reply = { type: "reply", id, error: { code: error.code, message: error.message, retryable: error.retryable } };
     }
-    if (this.#pending.has(id)) this.#hear(reply);
+    if (this.#pending.has(id)) this.#receive(reply);
     else this.#tabs.say(reply);
     this.#answering.delete(id);
   }
 
-  #hear(message) {
+  #receive(message) {
     switch (message.type) {
       case "hello":
         if (this.#engine !== undefined) this.#tellStatus();

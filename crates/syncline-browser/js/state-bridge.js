@@ -9,7 +9,7 @@
 import * as rules from "./syncline_bridge.js";
 import { lead } from "./leader.js";
 import { provided } from "./state-provided.js";
-import { hear } from "./state-stream.js";
+import { listen } from "./state-stream.js";
 import { wasmModule } from "./wasm.js";
 
 // A node that says nothing for so long is not reachable.
@@ -66,7 +66,7 @@ class Bridge {
     up();
     globalThis.addEventListener?.("online", up, { signal });
     const onNumber = (number) => this.#tell("told", number);
-    const leave = hear({ base: this.#base, headers: this.#headers, space: this.#space, onUp: up, onNumber });
+    const leave = listen({ base: this.#base, headers: this.#headers, space: this.#space, onUp: up, onNumber });
     signal.addEventListener("abort", leave, { once: true });
   }
 

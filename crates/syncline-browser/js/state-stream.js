@@ -1,7 +1,7 @@
 // News of the spaces of a node: one stream for all spaces that this context talks for, because a browser gives a page six
 // connections to a host.
 //
-//     const leave = hear({ base, headers, space, onUp, onNumber });
+//     const leave = listen({ base, headers, space, onUp, onNumber });
 //
 // onUp() says that the node answers again, or that something was missed: ask for everything new. onNumber(n) says how far the space
 // is. Guarantees: nothing is thrown; a stream that breaks or falls silent is opened again; the last one to leave closes it.
@@ -16,7 +16,7 @@ const SPACES_MAX = 100;
 
 const streams = new Map();
 
-export function hear({ base, headers, space, onUp, onNumber }) {
+export function listen({ base, headers, space, onUp, onNumber }) {
   const listener = { space, onUp, onNumber };
   const key = JSON.stringify([base.origin, headers]);
   const known = streams.get(key) ?? [];
@@ -59,7 +59,7 @@ class Stream {
   async #listen(signal) {
     while (!signal.aborted) {
       try {
-        await this.#hear(signal);
+        await this.#read(signal);
       } catch {
         // The stream broke; what was missed is asked for when the next one begins.
       }
@@ -71,7 +71,7 @@ class Stream {
   }
 
   // With fetch, because an EventSource can show no token.
-  async #hear(over) {
+  async #read(over) {
     const silence = new AbortController();
     const signal = AbortSignal.any([over, silence.signal]);
     let timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);

@@ -78,7 +78,7 @@ class Viewer {
       queueMicrotask(() => this.#fail(error));
       return;
     }
-    this.#on(this.#worker, "message", ({ data }) => this.#hear(data));
+    this.#on(this.#worker, "message", ({ data }) => this.#receive(data));
     this.#on(this.#worker, "error", (event) => this.#fail(this.#workerError(event)));
     this.#on(document, "visibilitychange", () => this.#tell("page"));
     this.#on(document, "resume", () => this.#tell("page"));
@@ -93,7 +93,7 @@ class Viewer {
     });
   }
 
-  #hear(message) {
+  #receive(message) {
     switch (message.type) {
       case "session":
         this.#sessionId = message.sessionId;
