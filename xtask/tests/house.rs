@@ -148,6 +148,129 @@ fn hs_01_the_platform_does_not_know_the_applications() {
     }
 }
 
+/// An app that the platform depended on could not be left out.
+#[test]
+fn hs_01_only_the_programs_depend_on_apps() {
+    let packages = packages();
+    let is_app = |name: &String| packages.get(name).is_some_and(|folder| folder.starts_with("apps/"));
+    for (name, folder) in packages.iter().filter(|(_, folder)| folder.starts_with("crates/")) {
+        let apps: Vec<_> = product_dependencies(folder).into_iter().filter(is_app).collect();
+        assert!(apps.is_empty() || name == "syncline-cli", "{name} depends on {apps:?}");
+    }
+}
+
+/// Private names for roles that have a name everywhere else: the word, and the one to take instead.
+const FABLES: [(&str, &str); 28] = [
+    ("Air", "a name of what is shared, such as ReleaseNotices"),
+    ("Bell", "Waiter"),
+    ("Board", "a feed, such as a status feed"),
+    ("Carries", "a connection, such as OutboxConnection"),
+    ("Clerk", "Worker or Writer"),
+    ("Crew", "RunControl"),
+    ("Desk", "a registry, such as QueueRegistry"),
+    ("Ears", "waiters, such as ReleaseWaiters"),
+    ("Express", "AfterHead"),
+    ("Fly", "send"),
+    ("Grip", "HeldLease"),
+    ("Hear", "listen"),
+    ("Landed", "an outcome, such as BatchOutcome"),
+    ("Leaver", "an update, such as KeyUpdate"),
+    ("Newcomers", "a rate limit, such as AddressRate"),
+    ("Occasion", "Firing"),
+    ("Pledge", "a report, such as OwnReport"),
+    ("Rationed", "LogThrottle"),
+    ("Roster", "a table, such as SessionTable"),
+    ("Seat", "a handle, such as JobHandle"),
+    ("Sentence", "a row, such as SettleRow"),
+    ("Spot", "Position"),
+    ("Surroundings", "dependencies, such as SchedulerDeps"),
+    ("Talk", "Unacked"),
+    ("Turnstile", "a guard, such as PacerGuard"),
+    ("Untold", "PendingNotices"),
+    ("Voice", "a broadcast, such as ChangeBroadcast"),
+    ("Wish", "an acquisition, or its options"),
+];
+
+/// Whoever looks for a registry or a waiter finds it by that word, as a type, a function or a file.
+#[test]
+fn hs_09_roles_have_the_industrys_words() {
+    let sources = ["crates/*/src/*.rs", "crates/*/js/*.js", "apps/*/src/*.rs", "apps/*/pages/*.js"];
+    let sources = tracked(&sources);
+    assert!(sources.len() > 300, "only {} sources were found", sources.len());
+    for source in sources {
+        let path = source.strip_prefix(root()).unwrap().display().to_string();
+        let text = read(&source);
+        let names = declared(&text);
+        let file = source.file_stem().unwrap().to_str().unwrap();
+        // An app may know people who have a voice.
+        let words = FABLES.iter().filter(|(word, _)| *word != "Voice" || path.starts_with("crates/"));
+        for (word, better) in words {
+            let snake = word.to_lowercase();
+            let is_named = file.split(['-', '_']).any(|part| part == snake);
+            let is_declared = names.contains(word) || names.contains(snake.as_str());
+            assert!(!is_named && !is_declared, "{path} has something called {word}; better is {better}");
+        }
+    }
+}
+
+/// The names of types, modules, functions and classes that a text declares.
+fn declared(text: &str) -> BTreeSet<&str> {
+    let keywords = ["struct", "enum", "trait", "type", "mod", "fn", "class", "function"];
+    let mut names = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        names.extend(words.windows(2).filter(|pair| keywords.contains(&pair[0])).map(|pair| pair[1]));
+    }
+    names
+}
+
+/// What is done in one place only: what it is, how it can be told, and the files that may have it.
+const ONCE: [(&str, &[&str], &str); 6] = [
+    (
+        "a date of `Retry-After` is read",
+        &["\"Jan\"", "httpdate::parse"],
+        "crates/syncline-core/src/queue/retry_after.rs",
+    ),
+    (
+        "the header `Retry-After` is taken from a reply",
+        &["text(header::RETRY_AFTER)"],
+        "crates/syncline-node/src/outbound.rs",
+    ),
+    ("a foreign text is cut", &[".chars().take("], "crates/syncline-core/src/text.rs"),
+    ("delays grow", &["pub struct Policy"], "crates/syncline-core/src/retry.rs"),
+    (
+        "a test waits until something holds",
+        &["fn until(", "fn until_some", "fn until_blocking", "fn eventually"],
+        "crates/syncline-sim/src/wait.rs",
+    ),
+    ("heartbeats have rules of their own", &["\"/api/viewer\""], "crates/syncline-node/src/viewer/http.rs"),
+];
+
+/// Two readers of `Retry-After` disagreed, and four functions cut a foreign text at three lengths.
+#[test]
+fn hs_11_what_everybody_needs_is_written_once() {
+    let is_of_tests = |path: &str| {
+        path.contains("/tests/") || path.ends_with("tests.rs") || path.starts_with("crates/syncline-testing/")
+    };
+    for (what, patterns, place) in ONCE {
+        let waits = what.starts_with("a test");
+        let mut found = 0;
+        for source in tracked(&["crates/*.rs", "apps/*.rs", "examples/*.rs"]) {
+            let path = source.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            let text = read(&source);
+            // What tests do is their own business, except waiting.
+            let product = text.split("#[cfg(test)]").next().unwrap();
+            let text = if waits { &text } else { product };
+            if (is_of_tests(&path) && !waits) || !patterns.iter().any(|pattern| text.contains(pattern)) {
+                continue;
+            }
+            assert_eq!(path, place, "it has one place where {what}");
+            found += 1;
+        }
+        assert_eq!(found, 1, "{place} is where {what}");
+    }
+}
+
 /// Two types of one name become one schema in the description of the API, and the one silently replaces the other.
 #[test]
 fn schemas_of_the_api_have_names_of_their_own() {
