@@ -260,7 +260,7 @@ fn hs_11_what_everybody_needs_is_written_once() {
             let text = read(&source);
             // What tests do is their own business, except waiting.
             let product = text.split("#[cfg(test)]").next().unwrap();
-            let text = if waits { &text } else { product };
+            let text = if waits { text.as_str() } else { product };
             if (is_of_tests(&path) && !waits) || !patterns.iter().any(|pattern| text.contains(pattern)) {
                 continue;
             }

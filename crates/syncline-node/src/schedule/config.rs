@@ -123,11 +123,8 @@ pub struct JobKind {
 /// The jobs of a file; where it says nothing those that parts that are on run by default, none for `jobs = []`.
 pub(crate) fn read(settings: &Settings<'_>) -> Vec<Job> {
     let Some(sections) = settings.sections("jobs") else {
-        return settings
-            .told_by_parts_on()
-            .filter(|kind: &&JobKind| kind.by_default)
-            .map(by_default)
-            .collect();
+        let kinds = settings.told_by_parts_on::<JobKind>();
+        return kinds.filter(|kind| kind.by_default).map(by_default).collect();
     };
     let kinds: Vec<JobKind> = settings.told().copied().collect();
     let mut jobs: Vec<Job> = Vec::new();
