@@ -42,9 +42,9 @@ mod state;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::AssertSqlSafe;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnection, PgPool, Postgres};
-use sqlx::AssertSqlSafe;
 use tokio::time::timeout;
 
 use crate::Error;
@@ -60,8 +60,8 @@ pub(crate) use self::outbox::PostgresOutbox;
 use self::queue::Caller;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
-pub(crate) use self::session::Session;
 use self::servers::Servers;
+pub(crate) use self::session::Session;
 use self::session::Statement;
 pub(crate) use self::state::PostgresStates;
 

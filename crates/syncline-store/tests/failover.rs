@@ -10,7 +10,6 @@ use syncline_sim::until;
 use syncline_store::Store;
 use tokio::task::block_in_place;
 
-
 fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
@@ -55,7 +54,8 @@ struct Writer {
 
 impl Writer {
     fn start(store: &Store) -> Writer {
-        let (kv, acknowledged, stop) = (store.kv(), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (kv, acknowledged, stop) =
+            (store.kv(), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, stopped) = (Arc::clone(&acknowledged), Arc::clone(&stop));
         let task = tokio::spawn(async move {
             let mut written = Vec::new();
@@ -132,19 +132,14 @@ async fn op_02_on_postgres_connections_that_turned_read_only_are_given_up() {
     let pair = block_in_place(Pair::start);
     let store = Store::open(&pair.primary.url("postgres")).await.unwrap();
     store.kv().put(&key("before"), "1", None).await.unwrap();
-    let read_only = |on: bool| {
-        pair.primary.execute("postgres", &format!("ALTER SYSTEM SET default_transaction_read_only = {on}"))?;
-        pair.primary.execute("postgres", "SELECT pg_reload_conf()")
-    };
-    block_in_place(|| read_only(true)).unwrap();
-    until("writes to be refused", async || {
-        store.kv().put(&key("refused"), "1", None).await.is_err()
-    })
-    .await;
-    let backends = "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'syncline' AND query ILIKE \
-         'INSERT%') THEN RAISE 'still there'; END IF; END $$";
-    until("the refused connection to be given up", async || {
-        block_in_place(|| pair.primary.execute("postgres", backends)).is_ok()
+    let sql = "ALTER SYSTEM SET default_transaction_read_only = on; SELECT pg_reload_conf()";
+    block_in_place(|| sql.split("; ").try_for_each(|sql| pair.primary.execute("postgres", sql))).unwrap();
+    // Each write that is refused takes its connection along, until those from before are gone.
+    let old = "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'syncline' \
+         AND backend_start < pg_conf_load_time()) THEN RAISE 'still there'; END IF; END $$";
+    until("the connections that turned read-only to be given up", async || {
+        let refused = store.kv().put(&key("refused"), "1", None).await.is_err();
+        refused && block_in_place(|| pair.primary.execute("postgres", old)).is_ok()
     })
     .await;
     store.close().await;

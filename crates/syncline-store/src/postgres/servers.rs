@@ -30,7 +30,8 @@ const SERVERS_MAX: usize = 16;
 
 /// Asked of every new connection, with its settings in the same round trip.
 const IS_STANDBY: &str = "SELECT pg_is_in_recovery()";
-const STANDBY: &str = "the server is a standby and takes no writes; name the primary, or all servers with commas between";
+const STANDBY: &str =
+    "the server is a standby and takes no writes; name the primary, or all servers with commas between";
 
 /// The servers of one address.
 #[derive(Debug)]
@@ -277,9 +278,8 @@ fn without_session_attrs(query: &str) -> Result<String, String> {
     if let Some((_, value)) = wrong {
         return Err(format!("{SESSION_ATTRS} is `{value}`, but everything here writes; say `read-write`"));
     }
-    let kept = query.split('&').filter(|parameter| {
-        !parameter.is_empty() && !parameter.starts_with(SESSION_ATTRS)
-    });
+    let kept =
+        query.split('&').filter(|parameter| !parameter.is_empty() && !parameter.starts_with(SESSION_ATTRS));
     let kept = kept.collect::<Vec<_>>().join("&");
     Ok(if kept.is_empty() { kept } else { format!("?{kept}") })
 }
@@ -301,7 +301,10 @@ mod tests {
             ("postgresql://h/main?password=hunter2&user=u", "postgres://h:5432/main"),
             ("postgres://u@%2Frun%2Fpg/main", "postgres:/run/pg/main"),
             ("postgres://u:p,w@a,b:6000,c/main", "postgres://a:5432,b:6000,c:5432/main"),
-            ("postgres://a,b/db?target_session_attrs=read-write&sslmode=disable", "postgres://a:5432,b:5432/db"),
+            (
+                "postgres://a,b/db?target_session_attrs=read-write&sslmode=disable",
+                "postgres://a:5432,b:5432/db",
+            ),
             ("postgres://u:p,w@one/db,x?options=a,b", "postgres://one:5432/db,x"),
             ("postgres://u:p@[::1]:6000,b/db", "postgres://[::1]:6000,b:5432/db"),
         ] {
