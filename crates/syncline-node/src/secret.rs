@@ -47,7 +47,8 @@ pub(crate) fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") {
         return url.to_owned();
     }
-    let Ok(mut parsed) = Url::parse(url) else { return REDACTED.to_owned() };
+    let (first, others) = split_hosts(url);
+    let Ok(mut parsed) = Url::parse(&first) else { return REDACTED.to_owned() };
     let is_database = matches!(parsed.scheme(), "postgres" | "postgresql");
     let hidden = Some("redacted");
     let mut refused = parsed.password().is_some() && parsed.set_password(hidden).is_err();
@@ -60,13 +61,33 @@ pub(crate) fn redact_url(url: &str) -> String {
     if parsed.query().is_some() {
         parsed.set_query(hidden);
     }
-    if refused { REDACTED.to_owned() } else { parsed.to_string() }
+    if refused {
+        return REDACTED.to_owned();
+    }
+    let (shown, others) = (parsed.to_string(), others.unwrap_or_default());
+    // Behind the first host, which the address has where it has others.
+    let at = shown.find("://").map_or(0, |at| at + 3);
+    let at = shown[at..].find('/').map_or(shown.len(), |end| at + end);
+    format!("{}{others}{}", &shown[..at], &shown[at..])
+}
+
+/// A database's address may name several hosts with commas between, which no address otherwise does: the address with the first
+/// of them alone, and the others.
+pub(crate) fn split_hosts(url: &str) -> (String, Option<&str>) {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let end = url[begin..].find(['/', '?']).map_or(url.len(), |at| begin + at);
+    let begin = url[begin..end].rfind('@').map_or(begin, |at| begin + at + 1);
+    let is_database = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    match url[begin..end].find(',').filter(|_| is_database) {
+        None => (url.to_owned(), None),
+        Some(comma) => (format!("{}{}", &url[..begin + comma], &url[end..]), Some(&url[begin + comma..end])),
+    }
 }
 
 /// The parts of `url` that are secret by themselves: the password, as written and decoded, every query value, and the user
 /// of an address that is no database's.
 pub(crate) fn url_secrets(url: &str) -> Vec<String> {
-    let Ok(parsed) = Url::parse(url) else { return Vec::new() };
+    let Ok(parsed) = Url::parse(&split_hosts(url).0) else { return Vec::new() };
     let mut secrets: Vec<String> = parsed.query_pairs().map(|(_, value)| value.into_owned()).collect();
     if !parsed.username().is_empty() && matches!(parsed.scheme(), "http" | "https") {
         secrets.push(parsed.username().to_owned());
@@ -141,6 +162,8 @@ mod tests {
             ("https://canary@hooks.example:8443/", "https://redacted@hooks.example:8443/"),
             ("https://canary:canary@hooks.example", "https://redacted:redacted@hooks.example/"),
             ("sqlite:data/syncline.db", "sqlite:data/syncline.db"),
+            ("postgres://ann:can,ary@a:1,b:2,c/x", "postgres://ann:redacted@a:1,b:2,c/x"),
+            ("https://ann:canary@a:1,b:2/x", REDACTED),
             ("not an address: canary", REDACTED),
         ];
         for (given, shown) in cases {
@@ -150,6 +173,7 @@ mod tests {
 
     #[test]
     fn the_secret_parts_of_an_address_are_found_encoded_and_decoded() {
+        assert_eq!(url_secrets("postgres://ann:canary@a:1,b/x"), ["canary", "canary"]);
         let found = url_secrets("postgres://ann:can%2Fary@db/x?sslpassword=second");
         for part in ["can%2Fary", "can/ary", "second"] {
             assert!(found.iter().any(|secret| secret == part), "{part} in {found:?}");

@@ -95,21 +95,67 @@ impl Cluster {
 
     /// The same with further settings of the server, each as `name=value`.
     pub fn start_with(settings: &[&str]) -> Result<Self, Error> {
+        let cluster = Self::empty(settings)?;
+        cluster.initialise()?;
+        cluster.first_start()
+    }
+
+    /// A standby of this server: everything committed here arrives there, and it takes no writes until it is promoted.
+    pub fn standby(&self) -> Result<Self, Error> {
+        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
+        let standby = Self::empty(&settings)?;
+        let (data, from) = (standby.data(), self.url("postgres"));
+        standby.programs.run("pg_basebackup", |command| {
+            command.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--wal-method=stream"]);
+            command.args(["--dbname", &from, "--pgdata"]).arg(&data)
+        })?;
+        standby.first_start()
+    }
+
+    /// Makes a standby the one that takes writes; returns when it does.
+    pub fn promote(&self) -> Result<(), Error> {
+        let data = self.data();
+        self.programs.run("pg_ctl", |command| command.args(["promote", "--wait", "--pgdata"]).arg(&data))
+    }
+
+    /// Stops every process of the server in its steps (`SIGSTOP`): connections stay, and nobody answers.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.signal("-STOP")
+    }
+
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.signal("-CONT")
+    }
+
+    fn signal(&self, signal: &'static str) -> Result<(), Error> {
+        let Some(server) = &self.server else { return Ok(()) };
+        // Backends have a process group each; all of them are children of the first process, which is stopped first: it makes
+        // new ones.
+        let script = r#"kill "$1" "$2"; kill "$1" $(cat "/proc/$2/task/$2/children")"#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "signal", signal, &server.id().to_string()]);
+        finish("kill", command)
+    }
+
+    fn empty(settings: &[&str]) -> Result<Self, Error> {
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
         let programs = Programs::find()?;
         let folder = programs.own_folder()?;
         let guard = programs.guard(&folder)?;
-        let mut cluster = Self { programs, folder, settings, port: 0, server: None, guard };
-        cluster.initialise()?;
+        Ok(Self { programs, folder, settings, port: 0, server: None, guard })
+    }
+
+    fn first_start(mut self) -> Result<Self, Error> {
         for attempt in 1.. {
-            cluster.port = free_port()?;
-            match cluster.restart() {
+            self.port = free_port()?;
+            match self.restart() {
                 Err(error) if attempt < PORT_ATTEMPTS && error.to_string().contains("in use") => {}
                 Err(error) => return Err(error),
                 Ok(()) => break,
             }
         }
-        Ok(cluster)
+        Ok(self)
     }
 
     /// The address of a database on this server, whether or not that database exists.
@@ -209,6 +255,8 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // A frozen server could not be stopped; and where none is frozen this changes nothing.
+        let _ = self.thaw();
         drop(self.guard.stdin.take());
         // Nothing can be done about a failure here, and the guard has said what it could to nobody.
         let _ = self.guard.wait();

@@ -1,5 +1,6 @@
 //! The shared engine: one PostgreSQL database for several nodes.
 //!
+//! - [`servers`]: the servers that an address names, and which of them takes writes
 //! - [`session`]: one connection for one piece of work
 //! - [`pooler`]: whether connections are ours alone
 //! - [`prepare`]: the tables, brought up to date while an application goes on
@@ -9,7 +10,7 @@
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
 //! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
-//! a lost server is found again without reopening; no call waits longer than [`CONNECT_MAX`] for a connection
+//! a lost server is found again without reopening, and so is the one that takes its place; no call waits longer than [`CONNECT_MAX`] for a connection
 //! plus [`ANSWER_MAX`] for the answer, and no statement goes on for long after its caller has given up.
 //!
 //! **Plans.** Every statement finds its rows by the one index that fits it, whatever the server believes of a table:
@@ -34,16 +35,16 @@ mod prepare;
 mod queue;
 mod rights;
 mod schedule;
+mod servers;
 mod session;
 mod state;
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::AssertSqlSafe;
 use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgPool};
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::postgres::{PgConnection, PgPool, Postgres};
 use tokio::time::timeout;
 
 use crate::Error;
@@ -59,6 +60,7 @@ pub(crate) use self::outbox::PostgresOutbox;
 use self::queue::Notifier;
 pub(crate) use self::queue::PostgresQueues;
 pub(crate) use self::schedule::PostgresSchedule;
+use self::servers::Servers;
 pub(crate) use self::session::Session;
 use self::session::Statement;
 pub(crate) use self::state::PostgresStates;
@@ -78,7 +80,8 @@ const CONNECTION_AGE_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Parameters of an address that are understood. Others are refused instead of passed over: a misspelt
 /// `sslmode` must not mean an unencrypted connection.
-const PARAMETERS: [&str; 13] = [
+const PARAMETERS: [&str; 14] = [
+    "target_session_attrs",
     "sslmode",
     "sslrootcert",
     "sslcert",
@@ -107,6 +110,7 @@ use now_ms;
 pub(crate) struct Engine {
     store: Arc<str>,
     pool: PgPool,
+    servers: Arc<Servers>,
     /// Whether statements may be prepared and kept; see the module's words on poolers.
     keeps_statements: bool,
     /// Whether a pooler stands between us and the server.
@@ -137,31 +141,18 @@ impl Engine {
 
     /// Connects, and brings the tables up to date or finds them so.
     pub(crate) async fn open_for(url: &str, opening: &Opening) -> Result<Self, Error> {
-        let query = url.split_once('?').map_or("", |(_, query)| query);
-        let address = "postgres://…".to_owned();
-        if has_several_hosts(url) {
-            let reason = "names several hosts; name the one that takes writes, or an address that follows it";
-            return Err(Error::Address { address, reason: reason.to_owned() });
-        }
-        if let Some(unknown) = unknown_parameter(query) {
-            let reason = format!("unknown parameter `{unknown}`");
-            return Err(Error::Address { address, reason });
-        }
-        let options = PgConnectOptions::from_str(url)
-            .map_err(|error| Error::Address { address, reason: error.to_string() })?
-            // We read no floats, and poolers refuse the parameter.
-            .extra_float_digits(None);
-        let options = match options.get_application_name() {
-            None => options.application_name("syncline"),
-            Some(_) => options,
-        };
-        let store: Arc<str> = describe(&options).into();
+        let servers = Arc::new(Servers::of(url)?);
+        let store: Arc<str> = servers.describe().into();
+        // A standby refuses every change with words that help nobody.
+        servers.find(&store).await?;
+        let options = servers.options();
         // Beside its answer this brings an honest error: a pool would retry a refused connection until its time
         // is up and then tell only that it is.
         let between = match timeout(ANSWER_MAX, pooler::is_between(&options)).await {
             Ok(answer) => answer.map_err(|error| Error::postgres(&store, &error))?,
             Err(_) => return Err(no_answer(&store, ANSWER_MAX)),
         };
+        let query = url.split_once('?').map_or("", |(_, query)| query);
         let told = query.split('&').find_map(|parameter| parameter.strip_prefix("statement-cache-capacity="));
         let engine = Self {
             store,
@@ -173,23 +164,9 @@ impl Engine {
             locks: Arc::default(),
             outbox: Arc::default(),
             states: Arc::default(),
-            pool: PoolOptions::new()
-                .after_connect(move |connection: &mut sqlx::PgConnection, _| {
-                    Box::pin(async move {
-                        if !between {
-                            connection.execute(sqlx::raw_sql(session::SETTINGS)).await?;
-                        }
-                        Ok(())
-                    })
-                })
-                .max_connections(CONNECTIONS)
-                .acquire_timeout(CONNECT_MAX)
-                .idle_timeout(IDLE_MAX)
-                .max_lifetime(CONNECTION_AGE_MAX)
-                .connect_lazy_with(options),
+            pool: pool(&servers, between).connect_lazy_with(options),
+            servers,
         };
-        // A standby refuses every change with words that help nobody.
-        engine.ping().await?;
         prepare::prepare(&engine, opening).await?;
         Ok(engine)
     }
@@ -229,11 +206,7 @@ impl Engine {
         let mut session = self.statement().await?;
         let standby: bool = session.value(self.query("SELECT pg_is_in_recovery()")).await?;
         session.commit().await?;
-        if standby {
-            let reason = "the server is a standby and takes no writes; name the primary".to_owned();
-            return Err(Error::Unreachable { store: self.store.to_string(), reason });
-        }
-        Ok(())
+        if standby { Err(servers::standby(&self.store)) } else { Ok(()) }
     }
 
     /// Commits a message to nobody: it is in the write-ahead log and in no table.
@@ -277,42 +250,29 @@ fn no_answer(store: &str, waited: Duration) -> Error {
     Error::Unreachable { store: store.to_owned(), reason }
 }
 
-/// Whether the address names more than one server, as libpq takes it.
-fn has_several_hosts(url: &str) -> bool {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = authority.split(['/', '?']).next().unwrap_or_default();
-    authority.rsplit('@').next().unwrap_or_default().contains(',')
-}
-
-fn unknown_parameter(query: &str) -> Option<&str> {
-    let names = query.split('&').filter(|parameter| !parameter.is_empty());
-    let mut names = names.map(|parameter| parameter.split('=').next().unwrap_or_default());
-    names.find(|name| !PARAMETERS.contains(name) && !name.starts_with("options["))
-}
-
-/// The address without anything secret.
-fn describe(options: &PgConnectOptions) -> String {
-    let database = options.get_database().unwrap_or(options.get_username());
-    match options.get_socket() {
-        Some(socket) => format!("postgres:{}/{database}", socket.display()),
-        None => format!("postgres://{}:{}/{database}", options.get_host(), options.get_port()),
-    }
+/// Connections to the server that takes writes.
+fn pool(servers: &Arc<Servers>, pooled: bool) -> PoolOptions<Postgres> {
+    let (greeter, checker) = (Arc::clone(servers), Arc::clone(servers));
+    PoolOptions::new()
+        .after_connect(move |connection: &mut PgConnection, _| {
+            let servers = Arc::clone(&greeter);
+            Box::pin(async move { servers.greet(connection, pooled).await })
+        })
+        // In place of the pool's own question, which waits for its answer for as long as the caller does.
+        .test_before_acquire(false)
+        .before_acquire(move |connection, about| {
+            let servers = Arc::clone(&checker);
+            Box::pin(async move { servers.is_usable(connection, about).await })
+        })
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(CONNECT_MAX)
+        .idle_timeout(IDLE_MAX)
+        .max_lifetime(CONNECTION_AGE_MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_is_shown_without_its_secrets() {
-        for (url, shown) in [
-            ("postgres://user:hunter2@db.example:6000/main", "postgres://db.example:6000/main"),
-            ("postgresql://h/main?password=hunter2&user=u", "postgres://h:5432/main"),
-            ("postgres://u@%2Frun%2Fpg/main", "postgres:/run/pg/main"),
-        ] {
-            assert_eq!(describe(&PgConnectOptions::from_str(url).unwrap()), shown);
-        }
-    }
 
     /// A caller that had given up left its statement running on the server, with the locks it held, for as long as it took.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -329,19 +289,5 @@ mod tests {
                 session.commit().await.unwrap();
             }
         }
-    }
-
-    #[test]
-    fn several_hosts_are_seen_and_a_comma_in_a_password_is_not_one() {
-        assert!(has_several_hosts("postgres://u:p@one:5432,two:5432/db"));
-        assert!(has_several_hosts("postgres://one,two?sslmode=require"));
-        assert!(!has_several_hosts("postgres://u:p,w@one/db,x?options=a,b"));
-    }
-
-    #[test]
-    fn unknown_parameters_are_named() {
-        assert_eq!(unknown_parameter(""), None);
-        assert_eq!(unknown_parameter("sslmode=require&options[search_path]=syncline"), None);
-        assert_eq!(unknown_parameter("sslmode=require&ssl_mode=disable"), Some("ssl_mode"));
     }
 }

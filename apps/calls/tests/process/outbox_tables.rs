@@ -47,14 +47,11 @@ fn ss_34_check_finds_what_a_start_would_and_wrong_settings_end_with_2() {
         (done.status.code(), said(&done))
     };
     let wrong = [
-        (
-            "postgres://127.0.0.1:1/db?target_session_attrs=read-write",
-            "unknown parameter `target_session_attrs`",
-        ),
+        ("postgres://127.0.0.1:1/db?target_session_attrs=standby", "say `read-write`"),
         ("postgres://127.0.0.1:1/db?connect_timeout=5", "unknown parameter `connect_timeout`"),
         ("sqlite:box.db?mode=ro", "takes no parameter"),
         ("sqlite:box.db?cache=shared", "takes no parameter"),
-        ("postgres://one:1,two:2/db", "several hosts"),
+        ("postgres://one/db?host=one,two", "several hosts"),
     ];
     for (url, words) in wrong {
         for arguments in [&["--check"][..], &["--once"]] {

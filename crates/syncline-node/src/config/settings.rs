@@ -11,7 +11,7 @@ use url::Url;
 
 use super::problem::closest;
 use super::reader::{Found, Section};
-use crate::secret::Secret;
+use crate::secret::{Secret, split_hosts};
 
 /// Where a node listens unless told otherwise.
 pub(super) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3000);
@@ -150,16 +150,12 @@ pub fn folder(text: &str) -> Result<PathBuf, String> {
 
 pub(crate) fn database_url(text: &str) -> Result<Secret, String> {
     let postgres = text.starts_with("postgres://") || text.starts_with("postgresql://");
-    if (postgres && Url::parse(text).is_ok()) || (text.starts_with("sqlite:") && text.len() > "sqlite:".len())
+    if (postgres && Url::parse(&split_hosts(text).0).is_ok())
+        || (text.starts_with("sqlite:") && text.len() > "sqlite:".len())
     {
         return Ok(Secret::new(text));
     }
-    if postgres && text.contains(',') {
-        return Err("names several hosts, which is not supported; \
-                    name the one that takes writes, or an address that follows it"
-            .to_owned());
-    }
-    Err("expected sqlite:path/to/file.db or postgres://user:password@host/database".to_owned())
+    Err("expected sqlite:path/to/file.db or postgres://user:password@host/database, with commas between several hosts".to_owned())
 }
 
 pub(crate) fn schema(text: &str) -> Result<String, String> {

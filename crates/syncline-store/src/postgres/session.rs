@@ -4,13 +4,14 @@
 //! [`Session::rollback`], be it because it failed, its caller went away or the server no longer answers, takes
 //! its connection with it, and the server rolls back. No half-done work ever returns to the pool.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{Executor, FromRow, SqlSafeStr};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{ANSWER_MAX, Engine, no_answer};
 use crate::Error;
@@ -46,6 +47,9 @@ pub(super) const UNTIMED: &str = "SET LOCAL statement_timeout = 0";
 const BEGIN_UNSYNCED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 const BEGIN_POOLED_UNSYNCED: &str =
     concat!("BEGIN; SET LOCAL synchronous_commit = off; ", settings!("SET LOCAL"));
+
+/// A connection that has not come by then is a reason to ask which server takes writes.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// A statement ready to be sent.
 pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
@@ -110,7 +114,7 @@ impl Session {
     }
 
     async fn open(engine: &Engine, answer_max: Duration) -> Result<Self, Error> {
-        let connection = engine.pool.acquire().await.map_err(engine.failed())?;
+        let connection = acquire(engine).await?;
         Ok(Self {
             engine: engine.clone(),
             connection,
@@ -199,12 +203,36 @@ impl Session {
     fn settle<T>(&mut self, done: Result<sqlx::Result<T>, tokio::time::error::Elapsed>) -> Result<T, Error> {
         match done {
             Ok(result) => {
-                self.unsettled = false;
-                result.map_err(self.engine.failed())
+                let failed = result.map_err(self.engine.failed());
+                // The server has become a standby, or the connection is lost: it is of no more use.
+                self.unsettled = matches!(failed, Err(Error::Unreachable { .. }));
+                if self.unsettled {
+                    self.engine.servers.look(&self.engine.pool);
+                }
+                failed
             }
-            Err(_) => Err(no_answer(self.engine.name(), self.answer_max)),
+            Err(_) => {
+                self.engine.servers.look(&self.engine.pool);
+                Err(no_answer(self.engine.name(), self.answer_max))
+            }
         }
     }
+}
+
+/// A connection to the server that takes writes. One that is long in coming may mean that it is another server by now.
+async fn acquire(engine: &Engine) -> Result<PoolConnection<Postgres>, Error> {
+    let mut coming = pin!(engine.pool.acquire());
+    let come = match timeout(LOOK_AFTER, &mut coming).await {
+        Ok(come) => come,
+        Err(_) => {
+            engine.servers.look(&engine.pool);
+            coming.await
+        }
+    };
+    come.map_err(|error| {
+        engine.servers.look(&engine.pool);
+        engine.servers.explain(engine.name(), &error)
+    })
 }
 
 impl Drop for Session {
