@@ -98,7 +98,7 @@ async function application() {
 }
 
 /** @type {import("@playwright/test").TestType<any, any>} */
-const test = base.extend({
+const test = /** @type {any} */ (base).extend({
   site: async (/** @type {any} */ { node }, /** @type {any} */ use) => {
     const { rendered, complaints, script } = await application();
     const server = createServer((request, response) => {
