@@ -4,10 +4,11 @@
 
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { createServer, request as ask } from "node:http";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
+import { passOn } from "./support/pass-on.js";
 import { expect, test as base } from "./support/test.js";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -103,19 +104,8 @@ const test = /** @type {any} */ (base).extend({
     const { rendered, complaints, script } = await application();
     const server = createServer((request, response) => {
       const { url = "/" } = request;
-      if (url.startsWith("/api/")) {
-        // As a server in front of a node passes requests on.
-        const { host, hostname, port, origin } = new URL(node.url);
-        const { method } = request;
-        const headers = { ...request.headers, host, ...(request.headers.origin === undefined ? {} : { origin }) };
-        const passed = ask({ hostname, port, path: url, method, headers }, (answer) => {
-          response.writeHead(answer.statusCode ?? 502, answer.headers);
-          answer.pipe(response);
-        });
-        passed.on("error", () => response.destroy());
-        response.on("close", () => passed.destroy());
-        request.pipe(passed);
-      } else if (url === "/app.js") response.setHeader("content-type", "text/javascript").end(script);
+      if (url.startsWith("/api/")) passOn(request, response, node.url);
+      else if (url === "/app.js") response.setHeader("content-type", "text/javascript").end(script);
       else if (url === "/") {
         response.setHeader("content-type", "text/html");
         response.end(`<!doctype html><link rel="icon" href="data:,"><div id="root">${rendered}</div><script type="module" src="/app.js"></script>`);
