@@ -27,7 +27,7 @@ export async function open() {
       });
       await persister.save();
     },
-    size: () => store.getRowIds("entities").length,
+    size: () => Object.values(store.getTable("entities")).filter(({ checked }) => checked === false).length,
     async toggle(number) {
       store.setRow("entities", "toggled", { number });
       await saved();

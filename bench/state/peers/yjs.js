@@ -24,7 +24,7 @@ export async function open() {
       });
       await stored();
     },
-    size: () => entities.size,
+    size: () => [...entities.values()].filter(({ checked }) => checked === false).length,
     async toggle(number) {
       entities.set("toggled", { number });
       await stored();
