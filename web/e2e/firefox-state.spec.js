@@ -1,7 +1,7 @@
 // Shared state in Firefox: between tabs, on plain http too, when tabs and the browser end in the middle of their writes, where
 // storage is refused, and between two devices through a real node. SYNCLINE_ROUNDS makes it longer.
 
-import { mkdtemp, rm } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -147,10 +147,12 @@ test("st_20 st_30 a tab that is closed while it writes loses nothing acknowledge
   }
 });
 
-test("st_20 st_33 a browser that is killed while two tabs write has everything acknowledged when it is opened again", async ({ firefox, server }) => {
-  const profile = await mkdtemp(join(tmpdir(), "syncline-firefox-"));
+test("st_20 a browser that is killed while two tabs write has everything acknowledged when it is opened again", async ({ firefox, server }) => {
+  const folder = await mkdtemp(join(tmpdir(), "syncline-firefox-"));
   try {
     for (let kill = 1; kill <= CLOSINGS; kill++) {
+      const [profile, next] = [join(folder, `${kill}-killed`), join(folder, `${kill}-next`)];
+      await mkdir(profile);
       const browser = await firefox({}, profile);
       const names = [`killed-${kill}-a`, `killed-${kill}-b`];
       for (const name of names) await startWriting(await openStateIn(browser, server.url), name);
@@ -163,14 +165,17 @@ test("st_20 st_33 a browser that is killed while two tabs write has everything a
       await exited;
       await browser.disconnect().catch(() => {});
 
-      const again = await firefox({}, profile);
+      // Another profile with what is stored in this one: puppeteer is still busy with the preferences of a browser that ended.
+      await mkdir(next);
+      for (const stored of ["storage", "storage.sqlite"]) await cp(join(profile, stored), join(next, stored), { recursive: true });
+      const again = await firefox({}, next);
       const fresh = await openStateIn(again, server.url);
       const now = await shown(fresh);
       for (const name of names) expect(wrong(told(name), now), `kill ${kill}`).toEqual([]);
       await again.close();
     }
   } finally {
-    await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 });
 
