@@ -15,8 +15,7 @@ export async function open() {
   return {
     fill: (count) =>
       entities.bulkInsert(Array.from({ length: count }, (_, n) => ({ id: `entity-${n}`, checked: false, number: n }))),
-    // Everything in memory, as a list of all would show it.
-    size: async () => (await entities.find().exec()).length,
+    size: async () => (await entities.find().exec()).filter(({ checked }) => checked === false).length,
     toggle: (number) => entities.upsert({ id: "toggled", number }),
     hear: (listener) => entities.findOne("toggled").$.subscribe((found) => found && listener(found.number)),
   };

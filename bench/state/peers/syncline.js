@@ -8,7 +8,7 @@ export async function open() {
     async fill(count) {
       await Promise.all(Array.from({ length: count }, (_, n) => state.put(`entity-${n}`, { checked: false, timestamp: n })));
     },
-    size: () => state.size,
+    size: () => [...state.getSnapshot().entities.values()].filter(({ checked }) => checked === false).length,
     toggle: (number) => state.put("toggled", { number }),
     hear: (listener) => state.subscribe("toggled", ({ value }) => value && listener(value.number)),
   };

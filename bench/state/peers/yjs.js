@@ -11,16 +11,24 @@ export async function open() {
   const channel = new BroadcastChannel("bench-yjs");
   doc.on("update", (update, origin) => origin !== channel && origin !== persistence && channel.postMessage(update));
   channel.onmessage = ({ data }) => Y.applyUpdate(doc, data, channel);
+  // It does not say when an update is stored: whoever asks for the same updates is answered after.
+  const stored = () =>
+    new Promise((resolve, reject) => {
+      const asked = persistence.db.transaction(["updates"], "readonly").objectStore("updates").count();
+      [asked.onsuccess, asked.onerror] = [() => resolve(), () => reject(asked.error)];
+    });
   return {
     async fill(count) {
       doc.transact(() => {
         for (let n = 0; n < count; n++) entities.set(`entity-${n}`, { checked: false, timestamp: n });
       });
-      // Written when its own writes after it are.
-      await persistence.set("filled", count);
+      await stored();
     },
-    size: () => entities.size,
-    toggle: async (number) => entities.set("toggled", { number }),
+    size: () => [...entities.values()].filter(({ checked }) => checked === false).length,
+    async toggle(number) {
+      entities.set("toggled", { number });
+      await stored();
+    },
     hear: (listener) => entities.observe(() => entities.get("toggled") && listener(entities.get("toggled").number)),
   };
 }

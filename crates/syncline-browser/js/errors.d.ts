@@ -9,7 +9,7 @@
  * | `unsupported-environment` | no | There is no page or no `Worker` here, for example while rendering on a server. |
  * | `not-initialized` | no | The function needs `await init()` of its system first. |
  * | `wasm-blocked` | no | The browser or the Content-Security-Policy forbids WASM: allow `'wasm-unsafe-eval'` in `script-src`. |
- * | `wasm-load-failed` | mostly | The `.wasm` file could not be fetched (retryable) or is not what it should be (not retryable). |
+ * | `wasm-load-failed` | mostly | A `.wasm` file or a script of the package could not be fetched (retryable), or the module is not what it should be (not retryable). |
  * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src` or `trusted-types`. |
  * | `ping-failed` | yes | A heartbeat got no answer. The next one is sent all the same. |
  * | `ping-refused` | by status | A heartbeat was answered with an error status; retryable for 408, 429 and 5xx. The next one is sent all the same. |

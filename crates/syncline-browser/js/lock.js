@@ -7,7 +7,7 @@
 
 import { SynclineError, fromPlain } from "./errors.js";
 import { HeldLease } from "./lock-held.js";
-import { startWorker } from "./worker.js";
+import { startWorker, workerError } from "./worker.js";
 
 const REGISTRY = Symbol.for("syncline.locks.2");
 const RETRY = { initialDelayMs: 200, maxDelayMs: 5_000, multiplier: 2, maxAttempts: Infinity };
@@ -187,7 +187,7 @@ class Hub {
     const late = () => this.#fail(workerBlocked(undefined, `its script did not load within ${START_MAX_MS / 1_000} s`));
     this.#starting = setTimeout(late, START_MAX_MS);
     this.#worker.addEventListener("message", ({ data }) => this.#receive(data));
-    this.#worker.addEventListener("error", (event) => this.#fail(workerFailed(event)));
+    this.#worker.addEventListener("error", (event) => this.#fail(workerError(event, "the lock's worker", workerBlocked)));
     this.#worker.postMessage({ op: "start", wasmUrl });
     const { signal } = this.#listening;
     // Firefox drops a message of a closing page that follows a write to localStorage. So all of a page's messages go out
@@ -350,12 +350,6 @@ function workerBlocked(cause, why) {
     `the lock's worker could not start: ${why ?? "lock-worker.js must be on the page's own origin, and allowed by worker-src in its Content-Security-Policy"}`,
     { cause },
   );
-}
-
-function workerFailed(event) {
-  // A worker whose script did not load fires a bare event; an ErrorEvent with a text comes from running code.
-  if (!event.message) return workerBlocked(undefined);
-  return new SynclineError("internal", `the lock's worker failed: ${event.message}`, { cause: event.error ?? undefined });
 }
 
 // The one kind of storage that is written at once, even by a page that is being closed. Where all tabs' is full or forbidden,

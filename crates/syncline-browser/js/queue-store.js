@@ -21,8 +21,8 @@ const OPEN_MAX_MS = 4_000;
 const STEP_MAX_MS = 30_000;
 
 export async function openStore(name) {
-  if (typeof indexedDB === "undefined") {
-    throw new SynclineError("unsupported-environment", "a queue with `persist: true` needs IndexedDB, which is not here");
+  if (typeof indexedDB === "undefined" || typeof BroadcastChannel === "undefined") {
+    throw new SynclineError("unsupported-environment", "a queue with `persist: true` needs IndexedDB and BroadcastChannel, which are not here");
   }
   const request = openDatabase(`syncline-queue:${name}`);
   request.onupgradeneeded = () => {

@@ -163,13 +163,13 @@ class Queue {
 
   async #open() {
     const { wasmUrl, persist, name } = this.#options;
-    const [{ Engine }] = await Promise.all([import("./queue-engine.js"), init(wasmUrl)]);
+    const [{ Engine }] = await Promise.all([loaded(import("./queue-engine.js")), init(wasmUrl)]);
     if (!persist) {
       this.#engine = this.#start(Engine);
       this.#listen();
       return;
     }
-    const [{ openStore }, { Tabs }] = await Promise.all([import("./queue-store.js"), import("./queue-tabs.js")]);
+    const [{ openStore }, { Tabs }] = await loaded(Promise.all([import("./queue-store.js"), import("./queue-tabs.js")]));
     this.#store = await openStore(name);
     this.#tabs = new Tabs(name, {
       receive: (message) => this.#receive(message),
@@ -394,6 +394,15 @@ function readOptions(options) {
     settings[option] = Math.ceil(value);
   }
   return { name, run, persist: persist === true, paused: paused === true, wasmUrl, onError, settings };
+}
+
+// Written out where it is imported, bundlers find the script and ship it.
+async function loaded(script) {
+  try {
+    return await script;
+  } catch (cause) {
+    throw new SynclineError("wasm-load-failed", `a script of the queue could not be loaded: ${cause?.message ?? cause}`, { retryable: true, cause });
+  }
 }
 
 function readKeys(keys) {

@@ -6,7 +6,7 @@
 // throttled in hidden tabs.
 
 import { SynclineError, fromPlain } from "./errors.js";
-import { startWorker } from "./worker.js";
+import { startWorker, workerError } from "./worker.js";
 
 // On globalThis, because a bundler may put this module into a page twice. The number is the version of the
 // `join(user)` contract below.
@@ -141,11 +141,7 @@ class Viewer {
   }
 
   #workerError(event) {
-    // A worker whose script did not load fires a bare event; an ErrorEvent with a text comes from running code.
-    if (!event.message) return workerBlocked(this.#options.workerUrl, undefined);
-    return new SynclineError("internal", `the viewer's worker failed: ${event.message}`, {
-      cause: event.error ?? undefined,
-    });
+    return workerError(event, "the viewer's worker", (cause, why) => workerBlocked(this.#options.workerUrl, cause, why));
   }
 
   #fail(error) {

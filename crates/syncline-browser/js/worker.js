@@ -1,7 +1,9 @@
 // Starts a worker, also in pages whose policy wants Trusted Types.
 //
-// Guarantees: a worker, or an error that says what keeps it away. Whether its script can be loaded shows later, as an `error`
-// event of the worker.
+// Guarantees: a worker, or an error that says what keeps it away. Whether its script can be loaded and run shows later, as an
+// `error` event of the worker: workerError().
+
+import { SynclineError } from "./errors.js";
 
 const POLICY = Symbol.for("syncline.policy");
 const NAME = "syncline";
@@ -14,6 +16,15 @@ export function startWorker(make, blocked) {
     if (globalThis.trustedTypes === undefined) throw blocked(cause);
     return startTrusted(make, cause, blocked);
   }
+}
+
+/** What an `error` event of a worker means; `name` is whose worker it is, `blocked` as above. */
+export function workerError({ message, error }, name, blocked) {
+  // A worker whose script did not load fires a bare event; an ErrorEvent with a text comes from running code.
+  if (!message) return blocked(undefined);
+  // It was loaded, and not a line of it was run: a browser without module workers takes it for another kind of script.
+  if (message.includes("SyntaxError")) return blocked(undefined, "this browser has no module workers, or the script is not the package's own");
+  return new SynclineError("internal", `${name} failed: ${message}`, { cause: error ?? undefined });
 }
 
 function startTrusted(make, refusal, blocked) {

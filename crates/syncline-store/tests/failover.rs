@@ -1,5 +1,7 @@
 //! A primary that dies, freezes or is replaced, and a store that goes on with the server that takes writes by then.
 
+#![cfg(test)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -10,7 +10,8 @@ export const FIREFOX = process.env.FIREFOX_PATH ?? "/usr/bin/firefox-esr";
 
 /** @typedef {import("puppeteer-core").Page} Tab */
 /** @typedef {Record<string, unknown>} Preferences */
-/** @typedef {(preferences?: Preferences) => Promise<import("puppeteer-core").Browser>} OpenFirefox */
+/** `profile`: a folder to be kept, for a browser that is opened again. */
+/** @typedef {(preferences?: Preferences, profile?: string) => Promise<import("puppeteer-core").Browser>} OpenFirefox */
 
 /** @type {import("@playwright/test").TestType<{ firefox: OpenFirefox, server: Awaited<ReturnType<typeof openLockServer>> }, {}>} */
 export const test = base.extend({
@@ -22,23 +23,25 @@ export const test = base.extend({
   firefox: async ({}, use) => {
     /** @type {import("puppeteer-core").Browser[]} */
     const opened = [];
-    await use(async (preferences) => {
-      const browser = await openFirefox(preferences);
+    await use(async (preferences, profile) => {
+      const browser = await openFirefox(preferences, profile);
       opened.push(browser);
       return browser;
     });
-    for (const browser of opened) await browser.close();
+    // One that a test has killed is no longer connected.
+    for (const browser of opened) if (browser.connected) await browser.close();
   },
 });
 
 export { expect };
 
 /** A Firefox with these preferences. */
-function openFirefox(/** @type {Preferences} */ preferences = {}) {
+function openFirefox(/** @type {Preferences} */ preferences = {}, /** @type {string | undefined} */ profile = undefined) {
   return puppeteer.launch({
     browser: "firefox",
     executablePath: FIREFOX,
     headless: true,
+    userDataDir: profile,
     extraPrefsFirefox: {
       "network.dns.localDomains": "lan.test",
       // A tab of its own process each, and no process started ahead: fewer of them on a small machine.

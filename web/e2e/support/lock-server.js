@@ -7,6 +7,7 @@
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join, normalize } from "node:path";
+import { passOn } from "./pass-on.js";
 
 const WEB = join(import.meta.dirname, "../..");
 const TYPES = /** @type {Record<string, string>} */ ({ js: "text/javascript", wasm: "application/wasm" });
@@ -16,8 +17,8 @@ const PAGE = '<!doctype html><html lang="en"><title>tab</title><link rel="icon" 
 const PACE_MS = 10;
 const LAN_HOST = "lan.test";
 
-// Workers that meet what a browser or a user does to them, before the package's own script runs.
-const TROUBLES = /** @type {Record<string, string>} */ ({
+// What a browser or a user does to a page or a worker, before the package's own script runs.
+export const TROUBLES = /** @type {Record<string, string>} */ ({
   "files-hang": "navigator.storage.getDirectory = () => new Promise(() => {});",
   "files-hang-later": `const open = navigator.storage.getDirectory.bind(navigator.storage);
     let opened = 0;
@@ -28,6 +29,10 @@ const TROUBLES = /** @type {Record<string, string>} */ ({
   "storage-forbidden": `IDBFactory.prototype.open = () => {
     throw new DOMException("no storage here", "SecurityError");
   };`,
+  "no-database": "Object.defineProperty(globalThis, 'indexedDB', { value: undefined });",
+  "no-files": "delete StorageManager.prototype.getDirectory;",
+  "no-locks": "Object.defineProperty(Object.getPrototypeOf(navigator), 'locks', { value: undefined });",
+  "no-channels": "delete globalThis.BroadcastChannel;",
   // A lease still fits.
   "no-room": `const { write } = FileSystemSyncAccessHandle.prototype;
     FileSystemSyncAccessHandle.prototype.write = function (bytes, options) {
@@ -41,7 +46,8 @@ const TROUBLES = /** @type {Record<string, string>} */ ({
 
 /** @typedef {{ at: number, project: string, tab: string, leaseId: string, source: string }} Write */
 
-export async function openLockServer() {
+/** `api`: the address of the node that answers `/api`. */
+export async function openLockServer(/** @type {{ api?: string }} */ { api } = {}) {
   /** @type {Write[]} */
   const writes = [];
   /** @type {Set<() => void>} */
@@ -49,6 +55,7 @@ export async function openLockServer() {
   const server = createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "/", "http://tab");
     const [, kind, name, file] = pathname.split("/");
+    if (api !== undefined && kind === "api") return passOn(request, response, api);
     if (request.method === "POST") {
       let body = "";
       for await (const part of request) body += part;
@@ -60,7 +67,8 @@ export async function openLockServer() {
       const file = pathname === "/writer.js" ? join(import.meta.dirname, "lock-writer.js") : join(WEB, normalize(pathname));
       const type = TYPES[pathname.split(".").at(-1) ?? ""] ?? "text/plain";
       return readFile(file).then(
-        (bytes) => response.writeHead(200, { "content-type": type }).end(bytes),
+        // For frames without an origin, too.
+        (bytes) => response.writeHead(200, { "content-type": type, "access-control-allow-origin": "*" }).end(bytes),
         () => response.writeHead(404).end(),
       );
     }

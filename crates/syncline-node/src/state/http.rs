@@ -197,7 +197,7 @@ pub(crate) async fn push(
     let bytes = body::read(request, &context.config.limits).await?;
     let batch = batch(&bytes)?;
     match states.push(&space, batch).await? {
-        Pushed::PushReply { epoch, from, cursor, lost, now, .. } => {
+        Pushed::Taken { epoch, from, cursor, lost, now, .. } => {
             Ok(axum::Json(PushReply { epoch, from, cursor, lost, now: now.as_ms() }))
         }
         Pushed::Reload => {

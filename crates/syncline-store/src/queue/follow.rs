@@ -45,7 +45,7 @@ async fn look<D: Tables>(tables: &D, registry: &QueueRegistry) {
             }
             Err(Error::Closed { .. }) => return registry.stop_following(),
             Err(error) => {
-                tracing::debug!(%error, "the versions of the watched queues could not be read; it is tried again")
+                tracing::debug!(%error, "the versions of the watched queues could not be read; it is tried again");
             }
         }
         tokio::time::sleep(if registry.is_listening() { LOOK_EVERY_WHILE_LISTENING } else { LOOK_EVERY })

@@ -124,7 +124,7 @@ impl Machine {
                 self.open_record();
             }
             Phase::Switching { acquisition } if self.stealing() == Some(request) => {
-                self.finish(acquisition, Some(request))
+                self.finish(acquisition, Some(request));
             }
             // It came after we had stopped waiting.
             _ => self.release_web(Some(request)),
@@ -139,7 +139,7 @@ impl Machine {
                 self.switch(Acquisition { refused: true, ..acquisition });
             }
             Phase::Switching { acquisition } if self.stealing() == Some(request) => {
-                self.finish(acquisition, None)
+                self.finish(acquisition, None);
             }
             _ => {}
         }
@@ -187,7 +187,7 @@ impl Machine {
             }
             Phase::Switching { acquisition } => self.hold_it(acquisition, fresh, None),
             Phase::Requesting { acquisition, web: WebLock::Granted(web) } => {
-                self.hold_it(acquisition, fresh, web)
+                self.hold_it(acquisition, fresh, web);
             }
             _ => unreachable!("only an attempt writes a grant"),
         }
@@ -276,7 +276,7 @@ impl Machine {
             // The grant is on its way; if it is not, the queue hangs, and the record is free.
             Phase::Requesting { web: WebLock::Waiting { until, .. }, .. } => *until = soon.min(*until),
             Phase::Requesting { acquisition, .. } | Phase::Switching { acquisition } => {
-                acquisition.woken = true
+                acquisition.woken = true;
             }
             _ => {}
         }

@@ -202,7 +202,7 @@ impl Machine {
         match self.phase {
             _ if section.abandoned => self.close_record(),
             Phase::Requesting { acquisition, .. } | Phase::Switching { acquisition } => {
-                self.decide_grant(acquisition, held)
+                self.decide_grant(acquisition, held);
             }
             Phase::Renewing { .. } => self.decide_renew(held),
             Phase::Releasing { .. } => self.decide_release(held),
