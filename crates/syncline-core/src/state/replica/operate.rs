@@ -85,6 +85,9 @@ impl Replica {
             self.index.join(id, Entry { stamp, live: true });
             self.recent.note(id);
             keys.insert(layout.index_key(id));
+        } else {
+            // Listed by an operation that is not stored yet: then this one is not, either.
+            keys.extend(self.unstored(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
         self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
