@@ -270,6 +270,12 @@ impl Replica {
         if news {
             self.recent.note(id);
         }
+        // The node took it for news because it has forgotten a later removal or reset, or never heard of it.
+        match self.index.entry(id) {
+            None => self.mark(""),
+            Some(known) if known.beats(kept.entry) => self.mark(id),
+            Some(_) => {}
+        }
         if news && !kept.entry.live && layout != Layout::A {
             self.work.remove(layout.value_key(id));
         }
