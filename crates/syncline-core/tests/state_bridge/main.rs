@@ -142,6 +142,34 @@ fn st_23_a_node_that_knows_nothing_of_a_device_is_sent_everything_it_has() {
     assert_eq!(node.live().len(), 1_100);
 }
 
+/// A node that had forgotten a removal took an older addition for news. A device that still knew of the removal kept to it and
+/// said nothing: the two were out of step for good.
+#[test]
+fn st_23_what_a_device_knows_to_be_removed_later_it_tells_a_node_that_has_forgotten_it() {
+    for removal in [Input::Remove { op: 3, ids: vec!["a".to_owned()] }, Input::Reset { op: 3 }] {
+        let (mut one, mut other, mut node) = two();
+        one.put(0, 1, "a", 1);
+        one.sync(&mut node);
+        other.meet(&mut node);
+        one.hand(0, removal.clone());
+        one.put(0, 4, "b", 2);
+        one.sync(&mut node);
+        // The node's database is lost, and the first to come has not heard of the removal.
+        let mut node = Node::new("second");
+        other.meet(&mut node);
+        assert_eq!(node.live().len(), 1);
+        one.meet(&mut node);
+        other.meet(&mut node);
+        assert_eq!(node.live().keys().collect::<Vec<_>>(), ["b"], "{removal:?}");
+        assert_eq!((one.view(), other.view()), (&node.live(), &node.live()), "{removal:?}");
+        assert_eq!((one.marks(), other.marks()), (0, 0));
+        let last = node.last();
+        one.meet(&mut node);
+        other.meet(&mut node);
+        assert_eq!(node.last(), last, "said once");
+    }
+}
+
 #[test]
 fn st_23_a_device_whose_clock_is_ahead_waits_until_it_is_right_and_then_loses_nothing() {
     let (mut one, mut other, mut node) = two();

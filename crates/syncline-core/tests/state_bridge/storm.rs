@@ -207,6 +207,13 @@ fn st_23_a_schedule_that_once_ended_out_of_step() {
     storm(12_730, false, false);
 }
 
+/// A device whose clock was years behind added what it had removed. The node had forgotten the removal and took the addition
+/// over; the other devices had not, and did not.
+#[test]
+fn st_23_a_schedule_in_which_only_devices_remembered_a_removal() {
+    storm(423, false, false);
+}
+
 #[test]
 fn st_23_devices_that_come_and_go_end_in_step() {
     let tallies =

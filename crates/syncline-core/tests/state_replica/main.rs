@@ -84,6 +84,27 @@ fn st_05_the_entity_is_stored_before_the_index_and_removed_after_it() {
     assert!(harness.told.contains(&Effect::Resolve { op: 3 }));
 }
 
+/// A second put of an entity that was just added was acknowledged as soon as its value was stored. Another context had dropped
+/// the index meanwhile, so that the entity was not listed yet; the context died, and the value was an orphan.
+#[test]
+fn st_20_a_value_is_acknowledged_only_when_its_entity_is_listed_whichever_put_added_it() {
+    let mut harness = Harness::started();
+    harness.give(Input::Put { op: 1, id: "before".to_owned(), value: value(1) });
+    harness.settle();
+    harness.give(Input::Put { op: 2, id: "a".to_owned(), value: value(2) });
+    harness.give(Input::Put { op: 3, id: "a".to_owned(), value: value(3) });
+    // Whoever dropped it knew of stamps: it had read the index before.
+    harness.storage.insert("trackedEntities:index".to_owned(), "{\"ids\":[],\"stamps\":{}}".to_owned());
+    let acknowledged =
+        |harness: &Harness| [2, 3].iter().any(|op| harness.told.contains(&Effect::Resolve { op: *op }));
+    while !acknowledged(&harness) {
+        harness.serve();
+    }
+    assert_eq!(index_of(&harness.storage), ["a", "before"]);
+    harness.settle();
+    assert!(harness.storage["trackedEntity:a"].contains("\"n\":3"));
+}
+
 #[test]
 fn st_11_what_was_put_before_a_removal_that_is_refused_is_stored_and_only_then_said_to_be() {
     for removal in [Input::Reset { op: 2 }, Input::Remove { op: 2, ids: vec!["e0000".to_owned()] }] {

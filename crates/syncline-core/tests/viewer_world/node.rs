@@ -194,7 +194,7 @@ impl Node {
         if !std::mem::replace(&mut self.publishing, true) {
             let draft = self.own_report.draft(self.now(context), &self.sessions);
             let report = Report { written_at_ms: context.wall_ms(), ..draft.report };
-            let put = Request::Put { node: self.name.clone(), report };
+            let put = Request::Put { node: self.name.clone(), report, written_ms: context.world_ms() };
             self.ask(put, Operation::Publish(draft), context);
         }
     }

@@ -14,9 +14,17 @@ use crate::{Bug, Note};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
-    Put { node: String, report: Report },
+    /// `written_ms` is the world's true time, for the judge alone.
+    Put {
+        node: String,
+        report: Report,
+        written_ms: u64,
+    },
     List,
-    Claim { bucket: Bucket, node: String },
+    Claim {
+        bucket: Bucket,
+        node: String,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -45,13 +53,15 @@ impl Store {
 
     pub(crate) fn handle(&mut self, event: Event<Note>, context: &mut Context<'_, Note>) {
         let Event::Message { from, body: Note::Ask { op, request } } = event else { return };
-        let response = if self.failing { None } else { Some(self.answer(context.wall_ms(), request)) };
+        let response = if self.failing { None } else { Some(self.answer(context, request)) };
         context.send(from, Note::Reply { op, response });
     }
 
-    fn answer(&mut self, wall_ms: u64, request: Request) -> Response {
+    fn answer(&mut self, context: &Context<'_, Note>, request: Request) -> Response {
+        let wall_ms = context.wall_ms();
         match request {
-            Request::Put { node, report } => {
+            Request::Put { node, report, written_ms } => {
+                self.trace.borrow_mut().stored(written_ms, context.world_ms());
                 let expires_ms = wall_ms + REPORT_TTL.as_millis() as u64;
                 self.reports.insert(node, (expires_ms, report));
                 Response::Stored

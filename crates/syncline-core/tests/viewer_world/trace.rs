@@ -22,7 +22,12 @@ const TTL_MS: u64 = 60_000;
 const FORGOTTEN_AFTER_MS: u64 = 2 * TTL_MS;
 
 /// Readings this far apart leave a node in doubt about when a report was written; so does having just started after a clock
-/// was set.
+/// was set, or after a store that stood still for as long has stored what had been sent to it meanwhile.
+///
+/// A node that has just started takes a report to be as old as the younger of two clocks says: the store's, which counts from
+/// the storing, and its writer's. It cannot tell a store that was slow from a clock that was set, and believing the older
+/// one would take back the promise of somebody who is watching. So a report that was stored late is counted for as
+/// long as it promised from its storing, which is less than [`STEADY_FOR_MS`]; then nobody may be.
 const STEADY_GAP_MS: u64 = 10_000;
 const STEADY_FOR_MS: u64 = 130_000;
 
@@ -48,6 +53,8 @@ pub(crate) struct Trace {
     /// The store's clock has jumped, and some node's has.
     pub(crate) store_jumped: bool,
     pub(crate) node_jumped: bool,
+    /// When a report was last stored so late that its age is in doubt.
+    stored_late_ms: Option<u64>,
     pub(crate) tally: Tally,
     pub(crate) counts: Counts,
 }
@@ -93,11 +100,19 @@ pub(crate) struct Pending {
 impl Trace {
     pub(crate) fn started(&mut self, node: &str, at_ms: u64) {
         self.counts.starts += 1;
-        // Two clocks tell how old a report is, unless one of them was set.
-        let doubtful = self.store_jumped || self.node_jumped;
+        // Two clocks tell how old a report is, unless one of them was set or they began to count at different moments.
+        let stored_late = self.stored_late_ms.is_some_and(|late_ms| at_ms - late_ms < STEADY_FOR_MS);
+        let doubtful = self.store_jumped || self.node_jumped || stored_late;
         let since_ms = if doubtful { at_ms } else { at_ms.saturating_sub(STEADY_FOR_MS) };
         self.steady.insert(node.to_owned(), (since_ms, at_ms));
         self.started_at_ms.insert(node.to_owned(), at_ms);
+    }
+
+    /// The store has stored a report.
+    pub(crate) fn stored(&mut self, written_ms: u64, at_ms: u64) {
+        if at_ms - written_ms > STEADY_GAP_MS {
+            self.stored_late_ms = Some(at_ms);
+        }
     }
 
     pub(crate) fn read(&mut self, node: &str, at_ms: u64, complete: bool) {

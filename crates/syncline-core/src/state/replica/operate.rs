@@ -85,6 +85,9 @@ impl Replica {
             self.index.join(id, Entry { stamp, live: true });
             self.recent.note(id);
             keys.insert(layout.index_key(id));
+        } else {
+            // Listed by an operation that is not stored yet: then this one is not, either.
+            keys.extend(self.unstored(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
         self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
@@ -266,6 +269,12 @@ impl Replica {
         let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
         if news {
             self.recent.note(id);
+        }
+        // The node took it for news because it has forgotten a later removal or reset, or never heard of it.
+        match self.index.entry(id) {
+            None => self.mark(""),
+            Some(known) if known.beats(kept.entry) => self.mark(id),
+            Some(_) => {}
         }
         if news && !kept.entry.live && layout != Layout::A {
             self.work.remove(layout.value_key(id));
