@@ -162,7 +162,13 @@ impl Context {
         let console = Console::new(&config.parts, std::mem::take(&mut built.pages), &built.topics);
         let (openapi, endpoints) = http::description(&config.parts, &console, &registry);
         Ok(Arc::new(Context {
-            auth: Auth::new(config.token.as_ref(), https, Arc::clone(&kv), &registry),
+            auth: Auth::new(
+                config.token.as_ref(),
+                crate::access::Credentials::default(),
+                https,
+                Arc::clone(&kv),
+                &registry,
+            ),
             readiness: Readiness::default(),
             answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
             limited: Rationed::default(),

@@ -26,6 +26,18 @@ impl Grant {
         &self.system
     }
 
+    /// The name, or what the names begin with.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it covers every name that begins with its own.
+    #[must_use]
+    pub fn is_prefix(&self) -> bool {
+        self.is_prefix
+    }
+
     /// What may be done.
     pub fn verbs(&self) -> impl Iterator<Item = &str> {
         self.verbs.iter().map(String::as_str)

@@ -8,8 +8,8 @@ use syncline_core::outbox::{Moment, check_entity_id};
 use syncline_store::inbox::{Entity, LIST_MAX};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::Error;
 use crate::http::body::{Json, Path, Query};
+use crate::http::{Caller, Error};
 use crate::inbox::{self, Entities};
 use crate::part::Service;
 
@@ -77,10 +77,14 @@ impl Page {
     }
 }
 
-/// Lists the kinds of entities there are.
+/// Lists the kinds of entities that the caller may read.
 #[utoipa::path(get, path = "/api/entities", tag = "outbox", responses((status = 200, body = Kinds)))]
-pub(crate) async fn kinds(Service(entities): Service<Entities>) -> axum::Json<Kinds> {
-    let kinds = entities.kinds().iter();
+pub(crate) async fn kinds(
+    Service(entities): Service<Entities>,
+    Caller(caller): Caller,
+) -> axum::Json<Kinds> {
+    let may = |name: &str| caller.require("entity", "read", name).is_ok();
+    let kinds = entities.kinds().iter().filter(|kind| may(kind.entity_type.as_str()));
     let types = kinds.map(|kind| KindView { name: kind.entity_type.to_string(), settings: kind.editable });
     axum::Json(Kinds { types: types.collect() })
 }
