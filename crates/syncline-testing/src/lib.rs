@@ -3,6 +3,7 @@
 //! - [`NodeBuilder`]: says which parts a node has and what its file says, and makes one of two kinds
 //! - [`RouterNode`]: answers requests without a socket. No worker runs, so what a request left behind stays as it is
 //! - [`RunningNode`]: the whole node with its workers, on a port of its own, in a folder of its own
+//! - [`TestKey`]: a key that a node can be told of, and what its holder sends
 //! - [`StubApi`]: an API that replies as the test says and writes down every call
 //! - [`until`], [`until_some`]: wait for something that a worker does
 //! - [`walk`]: checks for everything that a node answers, so that no route of a part escapes them
@@ -25,6 +26,7 @@
 
 mod answer;
 mod builder;
+mod key;
 mod router;
 mod running;
 mod stub;
@@ -32,6 +34,7 @@ pub mod walk;
 
 pub use answer::Answer;
 pub use builder::NodeBuilder;
+pub use key::TestKey;
 pub use router::{HOST, RouterNode, request};
 pub use running::RunningNode;
 pub use stub::{ReceivedCall, Reply, StubApi};

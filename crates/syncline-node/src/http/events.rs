@@ -27,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::principal::{Caller, forbidden, owners_alone};
 use super::{Error, caller};
+use crate::Context;
 use crate::access::Principal;
 use crate::clock;
-use crate::Context;
 use crate::events::Event;
 use crate::metrics::Registry;
 use crate::part::Topic;

@@ -79,10 +79,7 @@ impl Page {
 
 /// Lists the kinds of entities that the caller may read.
 #[utoipa::path(get, path = "/api/entities", tag = "outbox", responses((status = 200, body = Kinds)))]
-pub(crate) async fn kinds(
-    Service(entities): Service<Entities>,
-    Caller(caller): Caller,
-) -> axum::Json<Kinds> {
+pub(crate) async fn kinds(Service(entities): Service<Entities>, Caller(caller): Caller) -> axum::Json<Kinds> {
     let may = |name: &str| caller.require("entity", "read", name).is_ok();
     let kinds = entities.kinds().iter().filter(|kind| may(kind.entity_type.as_str()));
     let types = kinds.map(|kind| KindView { name: kind.entity_type.to_string(), settings: kind.editable });
