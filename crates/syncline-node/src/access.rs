@@ -1,9 +1,5 @@
 //! Who calls: the principal that the door makes from the head of a request.
 
-mod credentials;
-
-pub use credentials::{Credentials, Refusal};
-
 use std::sync::Arc;
 
 use syncline_core::access::{Grants, Need};
