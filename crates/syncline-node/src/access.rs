@@ -1,4 +1,28 @@
 //! Who calls: the principal that the door makes from the head of a request.
+//!
+//! - [`Principal`]: who calls, and what they may do
+//! - [`Credentials`]: what others than the owner show: keys and tokens
+//! - `keys`: static keys; `issuers`, `token`, `signature`, `jwks`: signed tokens of issuers, and the keys that check them
+//! - `verified`: tokens that were checked before
+//! - `mint`: makes tokens, for commands and tests
+
+mod credentials;
+mod der;
+mod issuers;
+mod jwks;
+mod keys;
+mod mint;
+mod signature;
+mod token;
+mod verified;
+
+pub(crate) use issuers::{KEYS_MAX, Written};
+
+pub use credentials::{CredentialSettings, Credentials, Refusal};
+pub use issuers::{IssuerKey, IssuerSettings, KeySource};
+pub use keys::{KeyHash, KeySettings, check_harmless, new_key};
+pub use mint::mint;
+pub use signature::{Algorithm, Signer, VerifyingKey};
 
 use std::sync::Arc;
 
