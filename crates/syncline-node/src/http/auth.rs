@@ -8,6 +8,7 @@
 //! Without a configured token a caller without a credential is the owner, which is why such a node only listens on loopback.
 //! A credential that is shown counts as what it is, there too.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -281,13 +282,13 @@ pub(crate) fn missing() -> Error {
 }
 
 fn refusal(refusal: Refusal) -> Error {
-    let refused = |code, message| Error::new(StatusCode::UNAUTHORIZED, code, message);
-    match refusal {
-        Refusal::Unknown => refused("token-invalid", "this is no token or key of this node".into()),
-        Refusal::Invalid(why) => refused("token-invalid", format!("the token cannot be accepted: {why}")),
-        Refusal::Expired => refused("token-expired", "the token has ended: ask for another one".to_owned()),
-        Refusal::Revoked => refused("token-revoked", "the token or key was taken back".to_owned()),
-    }
+    let message = match refusal {
+        Refusal::Unknown => "this is no token or key of this node".into(),
+        Refusal::Invalid(why) => Cow::Owned(format!("the token cannot be accepted: {why}")),
+        Refusal::Expired => "the token has ended: ask for another one".into(),
+        Refusal::Revoked => "the token or key was taken back".into(),
+    };
+    Error::new(StatusCode::UNAUTHORIZED, refusal.code(), message)
 }
 
 fn bearer(value: &HeaderValue) -> Option<&[u8]> {

@@ -93,10 +93,7 @@ async fn ac_01_the_session_tells_who_one_is() {
     let expected = json!({ "required": true, "authenticated": true, "kind": "key", "name": "wallboard",
         "subject": "wallboard", "grants": ["lock:*:see", "state:a:read,write"] });
     assert_eq!(told, expected);
-    assert_eq!(
-        world.get("/api/session").await.value(),
-        json!({ "required": true, "authenticated": false })
-    );
+    assert_eq!(world.get("/api/session").await.value(), json!({ "required": true, "authenticated": false }));
 }
 
 #[tokio::test]
@@ -135,12 +132,11 @@ async fn ac_12_an_address_that_guesses_keys_is_not_listened_to_for_a_while() {
 #[tokio::test]
 async fn ac_03_what_cannot_be_undone_needs_a_verb_of_its_own() {
     let modest = TestKey::new("modest", &["lock:*:hold", "state:*:read,write", "queue:words:add"]);
-    let mighty = TestKey::new(
-        "mighty",
-        &["lock:*:hold,force", "state:*:read,write,reset", "queue:words:add,urge"],
-    );
+    let mighty =
+        TestKey::new("mighty", &["lock:*:hold,force", "state:*:read,write,reset", "queue:words:add,urge"]);
     let world = node(FILE, &[&modest, &mighty]).await;
-    let reset = json!({ "after": 0, "epoch": "new", "changes": [{ "reset": "0000000000000-0000-a" }] });
+    let stamp = syncline_core::state::Stamp::ZERO.next().text();
+    let reset = json!({ "after": 0, "epoch": "new", "changes": [{ "reset": stamp }] });
     let cases = [
         ("/api/locks/a/release", json!({ "force": true }), "lock:a:force"),
         ("/api/state/a", reset, "state:a:reset"),

@@ -45,7 +45,9 @@ fn reader(answer: &Answer) -> &str {
 async fn ac_06_a_page_of_a_listed_origin_acts_with_its_key() {
     let (world, shop, ..) = world().await;
     let put = || request("PUT", "/api/kv/cart", "{\"value\":\"1\"}");
-    for request in [put(), get("/api/kv/cart"), get("/api/state/cart"), get("/api/locks"), get("/api/session")] {
+    for request in
+        [put(), get("/api/kv/cart"), get("/api/state/cart"), get("/api/locks"), get("/api/session")]
+    {
         let path = request.uri().to_string();
         let answer = world.send(from(shop.shown_by(request), SHOP)).await;
         assert_eq!((answer.status.as_u16(), reader(&answer)), (200, SHOP), "{path}");
