@@ -20,7 +20,7 @@ pub(crate) use issuers::{KEYS_MAX, Written};
 
 pub use credentials::{CredentialSettings, Credentials, Refusal};
 pub use issuers::{IssuerKey, IssuerSettings, KeySource};
-pub use keys::{KeyHash, KeySettings, check_harmless, new_key};
+pub use keys::{KeyHash, KeySettings, check_harmless, check_name, new_key};
 pub use mint::mint;
 pub use signature::{Algorithm, Signer, VerifyingKey};
 
@@ -71,6 +71,26 @@ impl Principal {
     /// Whether this principal may do it.
     pub fn may(&self, need: Need<'_>) -> bool {
         self.kind == PrincipalKind::Owner || self.grants.allow(need)
+    }
+
+    /// What kind of credential it showed.
+    pub fn kind(&self) -> PrincipalKind {
+        self.kind
+    }
+
+    /// The name of its key or issuer.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was given.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// When its credential ends by itself.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        self.ends_at
     }
 
     /// The name under which it acts; the owner acts under whatever name it gives.

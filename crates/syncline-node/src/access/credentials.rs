@@ -13,10 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::issuers::{Issuer, IssuerSettings, KeySource};
+use super::jwks::{self, Pace};
 use super::keys::{self, KeyHash, KeySettings};
 use super::token::Token;
 use super::verified::Verified;
-use super::{Principal, PrincipalKind, jwks};
+use super::{Principal, PrincipalKind};
 
 /// What the configuration says of credentials.
 #[derive(Debug, Clone, Default)]
@@ -107,12 +108,29 @@ impl Credentials {
         self.0.keys.is_empty() && self.0.issuers.is_empty()
     }
 
+    /// Fetches the keys that issuers publish, once, for commands that end. Says of which issuers it could not.
+    pub async fn fetch_keys(&self) -> Vec<String> {
+        let mut failed = Vec::new();
+        for issuer in &self.0.issuers {
+            if let KeySource::Published(address) = &issuer.settings.keys
+                && let Err(why) = jwks::fetch_once(issuer, address).await
+            {
+                failed.push(format!("cannot fetch the keys of {}: {why}", issuer.settings.name));
+            }
+        }
+        failed
+    }
+
     /// Fetches the keys that issuers publish, from now until `halt`.
     pub fn start(&self, halt: &CancellationToken, workers: &TaskTracker) {
+        self.start_at(Pace::USUAL, halt, workers);
+    }
+
+    pub(super) fn start_at(&self, pace: Pace, halt: &CancellationToken, workers: &TaskTracker) {
         for issuer in &self.0.issuers {
             if let KeySource::Published(address) = &issuer.settings.keys {
                 let (issuer, verified) = (Arc::clone(issuer), Arc::clone(&self.0.verified));
-                workers.spawn(jwks::keep_fresh(issuer, address.clone(), verified, halt.clone()));
+                workers.spawn(jwks::keep_fresh(issuer, address.clone(), verified, pace, halt.clone()));
             }
         }
     }

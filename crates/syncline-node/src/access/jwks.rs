@@ -18,10 +18,16 @@ use super::verified::Verified;
 use crate::outbound;
 
 /// How often a list is fetched.
-const EVERY: Duration = Duration::from_secs(600);
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    every: Duration,
+    /// Soonest another look after the last one, whoever asks for it.
+    soonest: Duration,
+}
 
-/// Soonest another look after the last one, whoever asks for it.
-const SOONEST: Duration = Duration::from_secs(30);
+impl Pace {
+    pub(super) const USUAL: Pace = Pace { every: Duration::from_secs(600), soonest: Duration::from_secs(30) };
+}
 
 /// How long an answer may take, and how large it may be.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,6 +46,7 @@ pub(super) async fn keep_fresh(
     issuer: Arc<Issuer>,
     address: Url,
     verified: Arc<Verified>,
+    pace: Pace,
     halt: CancellationToken,
 ) {
     let client = outbound::client();
@@ -47,15 +54,22 @@ pub(super) async fn keep_fresh(
         loop {
             let begun = Instant::now();
             let fetched = fetch(&client, &address, issuer.settings.algorithm).await;
-            let pause = if fetched.is_ok() { EVERY } else { SOONEST };
+            let pause = if fetched.is_ok() { pace.every } else { pace.soonest };
             take(&issuer, &verified, fetched);
             tokio::select! {
                 () = sleep(pause) => {}
-                () = issuer.unknown_key.notified() => sleep_until(begun + SOONEST).await,
+                () = issuer.unknown_key.notified() => sleep_until(begun + pace.soonest).await,
             }
         }
     };
     halt.run_until_cancelled(work).await;
+}
+
+/// Fetches the keys of one issuer now.
+pub(super) async fn fetch_once(issuer: &Issuer, address: &Url) -> Result<(), String> {
+    let keys = fetch(&outbound::client(), address, issuer.settings.algorithm).await?;
+    issuer.replace_keys(keys);
+    Ok(())
 }
 
 fn take(issuer: &Issuer, verified: &Verified, fetched: Result<Vec<IssuerKey>, String>) {

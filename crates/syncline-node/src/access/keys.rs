@@ -12,10 +12,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use syncline_core::access::{Grant, Grants};
 
+use crate::config::setting;
 use crate::secret::Secret;
 
 const SECRET_PREFIX: &str = "slk_";
 const PUBLISHABLE_PREFIX: &str = "slp_";
+
+/// Longest name of a key or an issuer.
+const NAME_MAX_BYTES: usize = 64;
 
 /// The prefix, and 43 letters for 256 bits.
 const KEY_BYTES: usize = 47;
@@ -38,6 +42,39 @@ pub struct KeySettings {
     pub public: bool,
     /// Origins of other sites whose pages may show it.
     pub origins: Vec<String>,
+}
+
+impl fmt::Display for KeySettings {
+    /// The table of the configuration that makes it known.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "[[keys]]")?;
+        setting(f, "name", self.name.as_str())?;
+        setting(f, "hash", self.hash.to_string())?;
+        setting(f, "may", self.may.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        if self.public {
+            setting(f, "public", true)?;
+        }
+        if !self.origins.is_empty() {
+            setting(f, "origins", self.origins.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks the name of a key or an issuer.
+pub fn check_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !begins || text.len() > NAME_MAX_BYTES || !text.chars().all(fits) {
+        return Err(format!(
+            "a name has 1 to {NAME_MAX_BYTES} letters, digits, dots, underscores or dashes, \
+             the first a letter or digit, found {text:?}"
+        ));
+    }
+    if text == "owner" {
+        return Err("\"owner\" is taken: keys and issuers have names of their own".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// The SHA-256 of a key, written `sha256:` and 64 hexadecimal digits.

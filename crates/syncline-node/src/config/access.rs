@@ -19,12 +19,9 @@ use super::reader::{Found, Section};
 use super::settings::{base_url, checked, origin};
 use crate::access::{
     Algorithm, CredentialSettings, IssuerKey, IssuerSettings, KEYS_MAX, KeyHash, KeySettings, KeySource,
-    VerifyingKey, Written, check_harmless,
+    VerifyingKey, Written, check_harmless, check_name,
 };
 use crate::secret::{REDACTED, Secret};
-
-/// Longest name of a key or an issuer.
-const NAME_MAX_BYTES: usize = 64;
 
 /// Longest `iss`, `aud` and `kid`.
 const CLAIM_MAX_BYTES: usize = 255;
@@ -253,18 +250,11 @@ impl Names {
     fn take(&mut self, section: &Section<'_>) -> Option<String> {
         let taken = &self.0;
         let name = required(section, "name", "a name, such as box-7", |text| {
-            let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-            if !begins || text.len() > NAME_MAX_BYTES || !text.chars().all(fits) {
-                return Err(format!(
-                    "a name has 1 to {NAME_MAX_BYTES} letters, digits, dots, underscores or dashes, \
-                     the first a letter or digit, found {text:?}"
-                ));
-            }
-            if text == "owner" || taken.iter().any(|other| other == text) {
+            let name = check_name(text)?;
+            if taken.contains(&name) {
                 return Err(format!("{text:?} is taken: keys and issuers have names of their own"));
             }
-            Ok(text.to_owned())
+            Ok(name)
         })?;
         self.0.push(name.clone());
         Some(name)
@@ -324,12 +314,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 /// Writes both tables.
 pub(super) fn print(f: &mut fmt::Formatter<'_>, credentials: &CredentialSettings) -> fmt::Result {
     for key in &credentials.keys {
-        writeln!(f, "\n[[keys]]")?;
-        setting(f, "name", key.name.as_str())?;
-        setting(f, "hash", key.hash.to_string())?;
-        setting(f, "may", key.may.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        setting(f, "public", key.public)?;
-        setting(f, "origins", key.origins.clone())?;
+        write!(f, "\n{key}")?;
     }
     for issuer in &credentials.issuers {
         writeln!(f, "\n[[issuers]]")?;
