@@ -14,7 +14,7 @@ use url::Url;
 
 use super::credentials::Refusal;
 use super::signature::{Algorithm, Signer, VerifyingKey, sha256};
-use super::token::Token;
+use super::token::{Signed, Token};
 use super::{Principal, PrincipalKind};
 use crate::secret::Secret;
 
@@ -126,7 +126,7 @@ impl Issuer {
 
     /// Who shows this token, once everything about it is right.
     pub(super) fn principal(&self, token: &Token<'_>, wall: Timestamp) -> Result<Principal, Refusal> {
-        let key_ends = self.check_signature(token, wall)?;
+        let key_ends = self.check_signature(&token.signed, wall)?;
         let claims = &token.claims;
         if !claims.aud.has(&self.settings.audience) {
             return Err(Refusal::Invalid("its `aud` names another audience than this node"));
@@ -160,12 +160,12 @@ impl Issuer {
     }
 
     /// Checks the signature with the keys that may have made it. Answers with the end of the one that did.
-    fn check_signature(&self, token: &Token<'_>, wall: Timestamp) -> Result<Option<Timestamp>, Refusal> {
-        if token.header.alg != self.settings.algorithm.as_str() {
+    fn check_signature(&self, signed: &Signed<'_>, wall: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+        if signed.header.alg != self.settings.algorithm.as_str() {
             return Err(Refusal::Invalid("its `alg` is not the one of its issuer"));
         }
         let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
-        let kid = token.header.kid.as_deref();
+        let kid = signed.header.kid.as_deref();
         let mut candidates = keys
             .iter()
             .filter(|key| {
@@ -176,8 +176,8 @@ impl Issuer {
             self.unknown_key.notify_one();
             return Err(Refusal::Invalid("its issuer has no key with its `kid`"));
         }
-        let signed = candidates.find(|key| key.key.verifies(token.message.as_bytes(), &token.signature));
-        signed.map(|key| key.until).ok_or(Refusal::Invalid("its signature is wrong"))
+        let signer = candidates.find(|key| signed.is_by(&key.key));
+        signer.map(|key| key.until).ok_or(Refusal::Invalid("its signature is wrong"))
     }
 
     /// Takes over a published list. Answers whether it is another one than before.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use syncline_core::access::{GRANTS_MAX, Grant, Grants};
 
 use super::credentials::Refusal;
+use super::signature::VerifyingKey;
 
 /// Longest token: it travels in a header with every request.
 pub(super) const TOKEN_MAX_BYTES: usize = 8 * 1024;
@@ -23,11 +24,16 @@ const SUBJECT_MAX_BYTES: usize = 255;
 
 /// A token that can be read.
 pub(super) struct Token<'a> {
-    pub(super) header: Header,
+    pub(super) signed: Signed<'a>,
     pub(super) claims: Claims,
-    /// What is signed.
-    pub(super) message: &'a str,
-    pub(super) signature: Vec<u8>,
+}
+
+/// The three parts of a signed text (JWS in its compact form), whatever the second one says.
+pub(super) struct Signed<'a> {
+    pub(super) header: Header,
+    payload: Vec<u8>,
+    message: &'a str,
+    signature: Vec<u8>,
 }
 
 #[derive(Deserialize)]
@@ -98,25 +104,8 @@ impl<'a> Token<'a> {
     /// Reads a token, or says why it is none.
     pub(super) fn read(bearer: &'a [u8]) -> Result<Token<'a>, Refusal> {
         let text = std::str::from_utf8(bearer).map_err(|_| Refusal::Unknown)?;
-        if text.bytes().filter(|byte| *byte == b'.').count() != 2 {
-            return Err(Refusal::Unknown);
-        }
-        if text.len() > TOKEN_MAX_BYTES {
-            return Err(Refusal::Invalid("it is longer than 8 KiB"));
-        }
-        let (message, signature) = text.rsplit_once('.').ok_or(Refusal::Unknown)?;
-        let (header, claims) = message.split_once('.').ok_or(Refusal::Unknown)?;
-        let bytes = |part: &str, what| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::Invalid(what));
-        let header = bytes(header, "its header is not base64url")?;
-        let header: Header = serde_json::from_slice(&header)
-            .map_err(|_| Refusal::Invalid("its header is no JSON with an `alg`"))?;
-        if header.crit.is_some() || header.jku.is_some() || header.x5u.is_some() || header.jwk.is_some() {
-            return Err(Refusal::Invalid(
-                "its header has `crit`, `jku`, `x5u` or `jwk`, none of which is accepted",
-            ));
-        }
-        let claims = bytes(claims, "its claims are not base64url")?;
-        let claims: Claims = serde_json::from_slice(&claims).map_err(|_| {
+        let signed = Signed::read(text)?;
+        let claims: Claims = serde_json::from_slice(&signed.payload).map_err(|_| {
             Refusal::Invalid(
                 "its claims are not JSON with `iss`, `aud`, and whole numbers as `exp` and `iat`",
             )
@@ -126,8 +115,37 @@ impl<'a> Token<'a> {
                 "its `sub` is empty, longer than 255 bytes, or has control characters",
             ));
         }
+        Ok(Token { signed, claims })
+    }
+}
+
+impl<'a> Signed<'a> {
+    pub(super) fn read(text: &'a str) -> Result<Signed<'a>, Refusal> {
+        if text.bytes().filter(|byte| *byte == b'.').count() != 2 {
+            return Err(Refusal::Unknown);
+        }
+        if text.len() > TOKEN_MAX_BYTES {
+            return Err(Refusal::Invalid("it is longer than 8 KiB"));
+        }
+        let (message, signature) = text.rsplit_once('.').ok_or(Refusal::Unknown)?;
+        let (header, payload) = message.split_once('.').ok_or(Refusal::Unknown)?;
+        let bytes = |part: &str, what| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::Invalid(what));
+        let header = bytes(header, "its header is not base64url")?;
+        let header: Header = serde_json::from_slice(&header)
+            .map_err(|_| Refusal::Invalid("its header is no JSON with an `alg`"))?;
+        if header.crit.is_some() || header.jku.is_some() || header.x5u.is_some() || header.jwk.is_some() {
+            return Err(Refusal::Invalid(
+                "its header has `crit`, `jku`, `x5u` or `jwk`, none of which is accepted",
+            ));
+        }
+        let payload = bytes(payload, "its claims are not base64url")?;
         let signature = bytes(signature, "its signature is not base64url")?;
-        Ok(Token { header, claims, message, signature })
+        Ok(Signed { header, payload, message, signature })
+    }
+
+    /// Whether `key` made the signature. Which keys may be asked is its issuer's to say.
+    pub(super) fn is_by(&self, key: &VerifyingKey) -> bool {
+        self.header.alg == key.algorithm().as_str() && key.verifies(self.message.as_bytes(), &self.signature)
     }
 }
 

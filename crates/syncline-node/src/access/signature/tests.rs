@@ -1,5 +1,6 @@
 //! The examples of RFC 7515 and RFC 8037, key by key and signature by signature.
 
+use super::super::token::Signed;
 use super::*;
 
 /// The payload of the first three: it lacks claims that a node requires, so the signatures are checked alone.
@@ -77,9 +78,8 @@ fn ac_05_a_key_serves_one_algorithm() {
 
 #[test]
 fn ac_05_what_is_no_public_key_or_no_secret_is_refused_without_being_shown() {
-    let small = RSA_JWK
-        .replace("Mi", "")
-        .replace(r#""n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddx"#, r#""n":""#);
+    let small =
+        RSA_JWK.replace(r#""n":"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddx"#, r#""n":""#);
     for (algorithm, text, said) in [
         (Algorithm::Rs256, small.as_str(), "2,048 bits"),
         (Algorithm::Es256, r#"{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}"#, "P-256"),
@@ -111,17 +111,17 @@ fn ac_05_what_a_private_key_signs_its_public_key_in_pem_verifies() {
         (
             Algorithm::Es256,
             include_str!("../../../tests/keys/es256.private.pem"),
-            include_str!("es256.public.pem"),
+            include_str!("../../../tests/keys/es256.public.pem"),
         ),
         (
             Algorithm::Rs256,
             include_str!("../../../tests/keys/rs256.private.pem"),
-            include_str!("rs256.public.pem"),
+            include_str!("../../../tests/keys/rs256.public.pem"),
         ),
         (
             Algorithm::EdDsa,
             include_str!("../../../tests/keys/eddsa.private.pem"),
-            include_str!("eddsa.public.pem"),
+            include_str!("../../../tests/keys/eddsa.public.pem"),
         ),
     ] {
         let signer =
@@ -135,4 +135,48 @@ fn ac_05_what_a_private_key_signs_its_public_key_in_pem_verifies() {
         }
         assert!(Signer::private(algorithm, public).is_err());
     }
+}
+
+/// Vectors that Wycheproof calls otherwise than RFC 7515 does. Two have a `?` within base64url and are called valid; two are
+/// called invalid for a padding that the published file does not have.
+const DISPUTED: [u64; 4] = [372, 373, 367, 370];
+
+#[derive(Deserialize)]
+struct Vectors {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    alg: String,
+    key: serde_json::Value,
+    tests: Vec<Vector>,
+}
+
+#[derive(Deserialize)]
+struct Vector {
+    id: u64,
+    valid: bool,
+    jws: String,
+}
+
+#[test]
+fn ac_05_wycheproof_finds_nothing() {
+    let vectors: Vectors =
+        serde_json::from_str(include_str!("../../../tests/vectors/wycheproof-jws.json")).unwrap();
+    let mut checked = 0;
+    for group in vectors.groups {
+        let algorithm = Algorithm::ALL.into_iter().find(|known| known.as_str() == group.alg).unwrap();
+        let key = match group.key["k"].as_str() {
+            Some(secret) => VerifyingKey::secret(&bytes(secret)),
+            None => VerifyingKey::public(algorithm, &group.key.to_string()),
+        };
+        let key = key.unwrap();
+        for vector in group.tests.iter().filter(|vector| !DISPUTED.contains(&vector.id)) {
+            let accepted = Signed::read(&vector.jws).is_ok_and(|signed| signed.is_by(&key));
+            assert_eq!(accepted, vector.valid, "{} {}", vector.id, vector.jws);
+            checked += 1;
+        }
+    }
+    assert!(checked > 300, "only {checked} vectors were found");
 }
