@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use crate::{BookView, BooksPage, FindsPage, Scanned, SearchView, Shelf};
 use syncline_node::http::Error;
 use syncline_node::http::body::{Json, Path, Query};
-use syncline_node::part::{Routes, Service};
+use syncline_node::part::{Name, Routes, Rules, Service};
 
 /// Books on a page, unless asked otherwise.
 const PAGE: usize = 100;
@@ -88,13 +88,18 @@ pub(crate) struct FindsRange {
 }
 
 pub(super) fn routes() -> Routes {
+    // There is one shelf, so a grant is for all of it.
+    let reading = || Rules::new().needs("shelf", "read", Name::All);
+    let writing = || Rules::new().needs("shelf", "write", Name::All);
     Routes::new()
-        .with(routes!(scan))
-        .with(routes!(books))
-        .with(routes!(book, remove))
-        .with(routes!(save_search))
-        .with(routes!(searches))
-        .with(routes!(collection, change_search, remove_search))
+        .with_rules(writing(), routes!(scan))
+        .with_rules(reading(), routes!(books))
+        .with_rules(reading(), routes!(book))
+        .with_rules(writing(), routes!(remove))
+        .with_rules(writing(), routes!(save_search))
+        .with_rules(reading(), routes!(searches))
+        .with_rules(reading(), routes!(collection))
+        .with_rules(writing(), routes!(change_search, remove_search))
 }
 
 /// Puts scanned books on the shelf. They are kept when this answers; data and covers follow.

@@ -67,7 +67,7 @@ impl Part for BookshelfPart {
         let started = shelf.clone();
         setup.on_start(move |halt, tracker| started.start(halt, tracker));
         setup.offer(shelf);
-        setup.topic(Topic::new("shelf"));
+        setup.topic(Topic::new("shelf").readable_by("shelf", "read"));
         let page = Page::new::<Pages>("/shelf", "shelf.html").in_menu("Bookshelf");
         setup.page("bookshelf", page.with_images_from(self.settings.cover_origins()));
         Ok(())

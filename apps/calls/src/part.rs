@@ -86,7 +86,7 @@ impl Part for CallsPart {
             BuildError::Other(format!("cannot use the recordings folder {folder}: {cause}"))
         })?;
         setup.offer(Arc::new(recordings));
-        setup.topic(Topic::new("recording"));
+        setup.topic(Topic::new("recording").readable_by("recording", "read"));
         setup.page("calls", Page::new::<Pages>("/calls", "calls.html").in_menu("Calls"));
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::{Gallery, Picture};
 use syncline_node::Context;
 use syncline_node::http::Error;
 use syncline_node::http::body::{Path, Query};
-use syncline_node::part::{CrossSite, Routes, Rules, Service};
+use syncline_node::part::{CrossSite, Name, Routes, Rules, Service};
 
 /// Pictures listed unless asked otherwise, and at most.
 const PICTURES: usize = 24;
@@ -44,7 +44,10 @@ pub(crate) struct Wanted {
 }
 
 pub(super) fn routes() -> Routes {
-    Routes::new().with(routes!(list)).with_rules(Rules::new().cross_site(CrossSite::Links), routes!(file))
+    let reading = || Rules::new().needs("gallery", "read", Name::All);
+    Routes::new()
+        .with_rules(reading(), routes!(list))
+        .with_rules(reading().cross_site(CrossSite::Links), routes!(file))
 }
 
 /// Lists the pictures of the last day, newest first.

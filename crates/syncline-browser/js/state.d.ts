@@ -154,7 +154,7 @@ export interface StateBridge {
  * - `behind`: changes are being exchanged. `in-step`: everything is.
  * - `unreachable`: the node does not answer; changes wait and are sent when it does.
  * - `clock-off`: this machine's clock is more than 5 minutes off the node's; nothing is exchanged until it is right.
- * - `refused`: the node refuses; `detail` is its stable word, such as `unauthorized` or `space-full`.
+ * - `refused`: the node refuses; `detail` is its stable word, such as `token-missing` or `space-full`.
  */
 export interface StateLink {
   readonly status: "follows" | "paused" | "behind" | "in-step" | "unreachable" | "clock-off" | "refused";

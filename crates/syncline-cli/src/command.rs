@@ -2,6 +2,7 @@
 
 mod doctor;
 mod jobs;
+mod key;
 mod kv;
 mod lock;
 mod migrate;
@@ -9,6 +10,7 @@ mod outbox;
 mod queue;
 mod serve;
 mod state;
+mod token;
 mod viewers;
 
 use clap::Subcommand;
@@ -34,6 +36,10 @@ pub(crate) enum Command {
     State(state::State),
     /// Read and change keys.
     Kv(kv::Kv),
+    /// Make keys for boxes, dashboards and servers.
+    Key(key::Key),
+    /// Make and check tokens of people.
+    Token(token::Token),
     /// Check what a node needs to run.
     Doctor(doctor::Doctor),
 }
@@ -50,6 +56,8 @@ impl Command {
             Command::Migrate(migrate) => migrate.run().await,
             Command::State(state) => state.run().await,
             Command::Kv(kv) => kv.run().await,
+            Command::Key(key) => key.run(),
+            Command::Token(token) => token.run().await,
             Command::Doctor(doctor) => doctor.run().await,
         }
     }

@@ -32,6 +32,8 @@ Examples:
                                      run it while nobody else does
   syncline outbox list               what serversync has not sent yet, and why
   syncline kv put greeting hello     keep a value
+  syncline key add box-7 --may ingest:box-7:send
+                                     let a box in, only where it belongs
   syncline doctor                    find out what keeps a node from starting
 
 Commands that ask a node find it by SYNCLINE_URL (http://127.0.0.1:3000) and

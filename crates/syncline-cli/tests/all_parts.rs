@@ -49,6 +49,13 @@ async fn hs_02_no_route_of_an_app_answers_without_the_token() {
 }
 
 #[tokio::test]
+async fn ac_03_every_operation_needs_its_grant_and_nothing_less() {
+    let (operations, owners) = walk::every_route_needs_its_grant(builder, FILE, NAMES).await;
+    assert!(operations >= ROUTES_MIN, "{operations}");
+    assert_eq!(owners, 1, "the description itself is the owner's, and nothing else");
+}
+
+#[tokio::test]
 async fn hs_02_pages_of_other_sites_read_nothing_of_an_app() {
     walk::other_sites_read_nothing(&node().await, &LINKED).await;
 }

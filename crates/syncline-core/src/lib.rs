@@ -5,6 +5,7 @@
 //! to WASM, in a page, and is driven through simulated days by `tests/`.
 //!
 //! - [`time`]: the one type for a moment
+//! - [`access`]: who may do what: grants that only add
 //! - [`kv`]: what a key and a value may be
 //! - [`text`]: foreign text on one bounded line
 //! - [`retry`]: how long to wait after a failure, and when to give up
@@ -15,6 +16,7 @@
 //! - [`state`]: entities and settings that every context shows alike
 //! - [`lock`]: one holder at a time, by lease
 
+pub mod access;
 pub mod kv;
 pub mod lock;
 #[cfg(feature = "outbox")]

@@ -3,6 +3,7 @@
 //! [`Config::load`] either answers with settings that all make sense or with every problem at once, each with its place
 //! ([`Problem`]). It opens nothing but the file itself: whether a port is free or a database answers shows at start.
 
+mod access;
 mod print;
 mod problem;
 mod reader;
@@ -24,6 +25,7 @@ use syncline_store::parts::KV;
 use syncline_store::{Migrations, Options};
 use url::Url;
 
+use crate::access::CredentialSettings;
 use crate::part::{Kind, Part, Parts};
 use crate::secret::{Secret, redact_url};
 use reader::Report;
@@ -49,6 +51,8 @@ pub struct Config {
     pub migrate: bool,
     /// What callers must present. Without one the node listens on loopback only.
     pub token: Option<Secret>,
+    /// What callers other than the owner may show: keys, and tokens of issuers.
+    pub credentials: CredentialSettings,
     /// The address by which browsers reach the node, when that is not the address it listens on.
     pub public_base_url: Option<Url>,
     /// Further values of the `Host` header to answer to, as `name` or `name:port`.
@@ -184,6 +188,8 @@ impl Config {
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = crate::secret::url_secrets(self.database_url.expose());
         secrets.extend(self.token.iter().map(|token| token.expose().to_owned()));
+        secrets
+            .extend(self.credentials.issuers.iter().flat_map(|issuer| issuer.secrets().map(str::to_owned)));
         secrets.extend(self.parts.all().flat_map(Part::secrets));
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
@@ -316,6 +322,8 @@ impl<'a> Settings<'a> {
         let allowed_hosts = self.root.texts("allowed_hosts").unwrap_or_default();
         let allowed_hosts = settings::checked(&self.root, &allowed_hosts, settings::host);
         let trust_forwarded_for = self.root.boolean("trust_forwarded_for").unwrap_or(false);
+        let [keys, issuers] = ["keys", "issuers"].map(|key| self.root.sections(key).unwrap_or_default());
+        let credentials = access::read(&keys, &issuers);
         let log = self.log();
         let limits = Limits::read(&self.root.section("limits"));
         let on = self.chosen(&parts);
@@ -334,6 +342,7 @@ impl<'a> Settings<'a> {
             schema,
             migrate,
             token,
+            credentials,
             public_base_url,
             allowed_hosts,
             log,

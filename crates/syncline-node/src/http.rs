@@ -1,15 +1,17 @@
 //! The HTTP API: which address leads where, and the one door in front of all of them.
 //!
 //! [`app`] is the whole API without a socket: the frame's own routes and those of every part that is on. Every request
-//! passes the door (`http/door.rs`): host, origin and token are checked as the route's rules say before anything else is
-//! looked at, panics and slow handlers become errors, errors become JSON, and everything is counted. Handlers only ever
+//! passes the door (`http/door.rs`): host, origin, credential and grant are checked as the route's rules say before anything
+//! else is looked at, panics and slow handlers become errors, errors become JSON, and everything is counted. Handlers only ever
 //! see requests that may be answered.
 
 pub mod body;
 pub mod range;
 
+mod admission;
 pub(crate) mod auth;
 pub(crate) mod caller;
+mod cors;
 mod door;
 mod error;
 mod events;
@@ -18,8 +20,10 @@ mod health;
 mod metrics;
 mod openapi;
 mod pages;
+mod principal;
 mod rules;
 mod session;
+pub(crate) mod visible;
 
 pub(crate) use body::JSON_MAX_BYTES;
 pub(crate) use door::ANSWERS_MAX_BYTES;
@@ -30,6 +34,7 @@ pub(crate) use openapi::operations;
 pub(crate) use pages::Console;
 pub use pages::ConsoleFiles;
 pub use pages::has_browser_package;
+pub use principal::Caller;
 pub(crate) use rules::Endpoints;
 
 use std::sync::Arc;
@@ -45,7 +50,7 @@ use utoipa_axum::routes;
 
 use crate::Context;
 use crate::metrics::Registry;
-use crate::part::{CrossSite, Parts, Routes, Rules};
+use crate::part::{CrossSite, Name, Parts, Routes, Rules};
 
 /// The whole API.
 pub fn app(context: &Arc<Context>) -> Router {
@@ -81,11 +86,11 @@ pub(crate) fn description(parts: &Parts, console: &Console, registry: &Registry)
         rules.extend(routes.rules);
         api.merge(routes.router.split_for_parts().1);
     }
-    let is_open = |method: &Method, path: &str| {
+    let access_of = |method: &Method, path: &str| {
         let found = rules.iter().find(|(known, of, _)| known == path && of == method);
-        found.is_some_and(|(_, _, rules)| rules.access == crate::part::Access::Open)
+        found.map(|(_, _, rules)| rules.access).unwrap_or_default()
     };
-    let api = openapi::complete(api, is_open);
+    let api = openapi::complete(api, access_of);
     let json = api.to_json().expect("the description is made of strings");
     (json.into(), Endpoints::new(registry, rules))
 }
@@ -102,10 +107,10 @@ fn frame() -> Routes {
     Routes::new()
         .with_rules(health(), routes!(health::alive))
         .with_rules(health(), routes!(health::ready))
-        .with(routes!(metrics::metrics))
+        .with_rules(Rules::new().needs("node", "metrics", Name::All), routes!(metrics::metrics))
         .with(routes!(openapi::openapi))
         .with_rules(open().body_max_bytes(4_096), routes!(auth::session, auth::sign_in, auth::sign_out))
-        .with(routes!(events::events))
+        .with_rules(Rules::new().any_caller(), routes!(events::events))
 }
 
 /// Files of the pages and of the browser package. They are for browsers and in no description.

@@ -13,6 +13,7 @@ mod http;
 mod outbox_feed;
 mod part;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -161,7 +162,7 @@ impl Entities {
             Put::Changed(changed_at) => return Err(Error::Changed(changed_at)),
         };
         let told = Told::new(name, id, payload, entity.changed_at);
-        self.events.publish("entity.changed", &Changes { changes: vec![told], omitted: 0 });
+        self.events.publish_in("entity.changed", name, &Changes { changes: vec![told], omitted: 0 });
         Ok(entity)
     }
 
@@ -198,30 +199,33 @@ impl Entities {
         self.inbox.get_or_try_init(|| async { self.store.inbox(&types).await }).await
     }
 
-    /// Tells which entities are different now.
+    /// Tells which entities are different now, kind by kind: who may read one kind need not hear of another.
     fn tell(&self, arrivals: &[Arrival], results: &[EntryResult]) {
         if !self.events.has_listeners() {
             return;
         }
-        let applied = || {
-            let pairs = arrivals.iter().zip(results);
-            pairs.filter(|(_, result)| matches!(result, EntryResult::Applied)).map(|(arrival, _)| arrival)
-        };
-        let omitted = applied().count().saturating_sub(TOLD_MAX);
-        let told = applied().take(TOLD_MAX);
-        let changes: Vec<Told<'_>> = told
-            .map(|arrival| {
-                Told::new(&arrival.entity_type, &arrival.entity_id, &arrival.payload, arrival.created_at)
-            })
-            .collect();
-        if !changes.is_empty() {
-            self.events.publish("entity.changed", &Changes { changes, omitted });
+        let pairs = arrivals.iter().zip(results);
+        let applied = pairs.filter(|(_, result)| matches!(result, EntryResult::Applied));
+        let mut kinds: BTreeMap<&str, Changes<'_>> = BTreeMap::new();
+        let mut told = 0;
+        for (arrival, _) in applied {
+            let changes = kinds.entry(&arrival.entity_type).or_default();
+            if told == TOLD_MAX {
+                changes.omitted += 1;
+                continue;
+            }
+            told += 1;
+            let Arrival { entity_type, entity_id, payload, created_at, .. } = arrival;
+            changes.changes.push(Told::new(entity_type, entity_id, payload, *created_at));
+        }
+        for (kind, changes) in kinds {
+            self.events.publish_in("entity.changed", kind, &changes);
         }
     }
 }
 
-/// What is told of a batch.
-#[derive(Serialize)]
+/// What is told of the entities of one kind in a batch.
+#[derive(Default, Serialize)]
 struct Changes<'a> {
     changes: Vec<Told<'a>>,
     /// Further changes that are not told one by one.

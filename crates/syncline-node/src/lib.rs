@@ -6,6 +6,7 @@
 //! - [`part`]: the seam through which systems, apps and anybody's own part plug in
 //! - [`Node`]: the parts put together, started and stopped ([`Node::start`], [`Context`])
 //! - [`server`]: the accept loop; no connection sits for ever
+//! - [`access`]: who calls, and what they may do
 //! - [`http`]: the API, behind one door that checks, bounds, renders and counts ([`http::app`])
 //! - [`folder`]: files beneath a folder and nowhere else
 //! - [`events`]: what happens, told to whoever listens
@@ -26,6 +27,7 @@
 //!
 //! Rules are `syncline-core`'s, durable truth is `syncline-store`'s.
 
+pub mod access;
 pub mod clock;
 pub mod config;
 pub mod events;

@@ -150,7 +150,7 @@ impl Locks {
             tracing::warn!(lock = %name, holder = held.holder, "a lease was ended by force");
             let (name, holder) = (name.as_str(), Some(held.holder.as_str()));
             let facts = Happened { name, holder, token: held.token, ttl_ms: None, forced: true };
-            self.events.publish("lock.released", &facts);
+            self.events.publish_in("lock.released", name, &facts);
         }
         Ok(ended)
     }
@@ -244,7 +244,7 @@ impl Locks {
     ) {
         let ttl_ms = ttl.map(Ttl::as_ms);
         let facts = Happened { name: name.as_str(), holder, token, ttl_ms, forced: false };
-        self.events.publish(what, &facts);
+        self.events.publish_in(what, name.as_str(), &facts);
     }
 
     /// Counts what is the store's own failure.

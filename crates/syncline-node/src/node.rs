@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::Credentials;
 use crate::config::Config;
 use crate::events::Bus;
 use crate::http::auth::Auth;
@@ -158,11 +159,12 @@ impl Context {
             built.map_err(|cause| StartError::Part { part: part.name(), cause })?;
         }
         let mut built = setup.built;
+        let credentials = Credentials::new(&config.credentials);
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
         let console = Console::new(&config.parts, std::mem::take(&mut built.pages), &built.topics);
         let (openapi, endpoints) = http::description(&config.parts, &console, &registry);
         Ok(Arc::new(Context {
-            auth: Auth::new(config.token.as_ref(), https, Arc::clone(&kv), &registry),
+            auth: Auth::new(config.token.as_ref(), credentials, https, Arc::clone(&kv), &registry),
             readiness: Readiness::default(),
             answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
             limited: LogThrottle::default(),
@@ -190,8 +192,9 @@ impl Context {
         self.services.find()
     }
 
-    /// Starts the workers of all parts. They end when `halt` is cancelled.
+    /// Starts the workers of all parts and those of credentials. They end when `halt` is cancelled.
     pub fn start(&self, halt: &CancellationToken, workers: &TaskTracker) {
+        self.auth.credentials().start(halt, workers);
         let starts = std::mem::take(&mut self.built().starts);
         starts.into_iter().for_each(|start| start(halt, workers));
     }

@@ -28,7 +28,8 @@ use syncline_store::Migrations;
 use crate::config::Settings;
 
 pub use page::{Files, Page};
-pub use route::{Access, CrossSite, Patience, Routes, Rules};
+pub(crate) use route::{Access, RouteGrant, lists};
+pub use route::{CrossSite, Name, Patience, Routes, Rules};
 pub use service::{Service, Services};
 pub use setup::{Built, Setup};
 pub(crate) use topic::First;

@@ -4,6 +4,7 @@
 //! - [`RouterNode`]: answers requests without a socket. No worker runs, so what a request left behind stays as it is
 //! - [`RunningNode`]: the whole node with its workers, on a port of its own, in a folder of its own
 //! - [`process`]: the real programs as processes, to be stopped and killed
+//! - [`TestKey`]: a key that a node can be told of, and what its holder sends
 //! - [`StubApi`]: an API that replies as the test says and writes down every call
 //! - [`until`], [`until_some`]: wait for something that a worker does
 //! - [`walk`]: checks for everything that a node answers, so that no route of a part escapes them
@@ -26,6 +27,7 @@
 
 mod answer;
 mod builder;
+mod key;
 pub mod process;
 mod router;
 mod running;
@@ -34,6 +36,7 @@ pub mod walk;
 
 pub use answer::Answer;
 pub use builder::NodeBuilder;
+pub use key::TestKey;
 pub use router::{HOST, RouterNode, request};
 pub use running::RunningNode;
 pub use stub::{ReceivedCall, Reply, StubApi};

@@ -1,7 +1,8 @@
 //! Checks that walk over everything a node answers, so that no route, page or listing of a part escapes them.
 //!
 //! - [`every_route_is_described`], [`every_operation_is_explained`], [`the_description_is_valid`]: `/openapi.json` is true
-//! - [`every_route_needs_the_token`], [`other_sites_read_nothing`]: nobody reads what is not theirs
+//! - [`every_route_needs_the_token`], [`every_route_needs_its_grant`], [`other_sites_read_nothing`]: nobody reads what is not
+//!   theirs
 //! - [`reads_change_nothing`]: a GET changes no table
 //! - [`no_text_is_a_failure`]: whatever the texts of a request are, an error is the caller's
 //! - [`a_listing_leads_through_everything`]: pages are bounded, and `next` leads on
@@ -13,6 +14,7 @@
 mod access;
 mod description;
 mod effects;
+mod grants;
 mod listing;
 mod pages;
 mod texts;
@@ -28,6 +30,7 @@ use crate::RouterNode;
 pub use access::{OPEN_WITH_ALL_SYSTEMS, every_route_needs_the_token, other_sites_read_nothing};
 pub use description::{every_operation_is_explained, every_route_is_described, the_description_is_valid};
 pub use effects::reads_change_nothing;
+pub use grants::every_route_needs_its_grant;
 pub use listing::a_listing_leads_through_everything;
 pub use pages::every_page_is_whole;
 pub use texts::no_text_is_a_failure;

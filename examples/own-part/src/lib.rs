@@ -14,7 +14,7 @@ use syncline_node::Context;
 use syncline_node::config::Settings;
 use syncline_node::http::Error;
 use syncline_node::http::body::Json;
-use syncline_node::part::{BuildError, Part, Routes, Rules, Service, Setup, Topic};
+use syncline_node::part::{BuildError, Name, Part, Routes, Rules, Service, Setup, Topic};
 use syncline_store::kv::Kv;
 use syncline_store::{Migrations, parts};
 use utoipa::ToSchema;
@@ -51,12 +51,15 @@ impl Part for Guestbook {
     }
 
     fn routes(&self) -> Routes {
-        Routes::new().with(routes!(list)).with_rules(Rules::new().body_max_bytes(4_096), routes!(sign))
+        // There is one book, so a grant is for all of it: `guestbook:*:read`, `guestbook:*:sign`.
+        let reading = Rules::new().needs("guestbook", "read", Name::All);
+        let signing = Rules::new().needs("guestbook", "sign", Name::All).body_max_bytes(4_096);
+        Routes::new().with_rules(reading, routes!(list)).with_rules(signing, routes!(sign))
     }
 
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         setup.offer(Book { kv: Arc::clone(setup.kv), entries_max: self.entries_max });
-        setup.topic(Topic::new("guestbook"));
+        setup.topic(Topic::new("guestbook").readable_by("guestbook", "read"));
         Ok(())
     }
 }

@@ -43,4 +43,6 @@ async fn hs_02_what_holds_for_every_route_holds_for_those_of_a_stranger() {
     walk::every_operation_is_explained(&node).await;
     walk::other_sites_read_nothing(&node, &[]).await;
     walk::no_text_is_a_failure(&node, &[]).await;
+    let (operations, owners) = walk::every_route_needs_its_grant(builder, "", &[]).await;
+    assert!(operations > 10 && owners == 1, "{operations} {owners}");
 }

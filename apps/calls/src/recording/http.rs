@@ -25,13 +25,16 @@ use syncline_node::Context;
 use syncline_node::clock;
 use syncline_node::http::body::Path;
 use syncline_node::http::{Error, body};
-use syncline_node::part::{CrossSite, Patience, Routes, Rules, Service};
+use syncline_node::part::{CrossSite, Name as Granted, Patience, Routes, Rules, Service};
 
 pub(crate) fn routes() -> Routes {
+    let sending = Rules::new().needs("ingest", "send", Granted::Caller);
+    let playing = Rules::new().needs("recording", "read", Granted::Path("call_log_id"));
     Routes::new()
-        .with_rules(Rules::new().patience(Patience::Upload), routes!(ingest))
-        .with_rules(Rules::new().cross_site(CrossSite::Links), routes!(play))
-        .with(routes!(listing::list))
+        .with_rules(sending.patience(Patience::Upload), routes!(ingest))
+        .with_rules(playing.cross_site(CrossSite::Links), routes!(play))
+        // A page of the listing ends at a recording, which not everybody may know of.
+        .with_rules(Rules::new().needs("recording", "read", Granted::All), routes!(listing::list))
 }
 
 /// Largest description of a recording.
@@ -122,7 +125,7 @@ pub(crate) async fn ingest(
             if !kept.repeated {
                 tracing::info!(%call, recording = recording_id, length, "recording stored");
                 let event = StoredEvent { call_log_id: call.as_str(), recording_id: &recording_id, length };
-                context.events.publish("recording.stored", &event);
+                context.events.publish_in("recording.stored", call.as_str(), &event);
             }
             Ok(axum::Json(RecordingStored { file_url, length, sha256 }))
         }

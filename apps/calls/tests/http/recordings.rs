@@ -381,9 +381,9 @@ async fn ss_27_recordings_need_the_token_in_and_out() {
     let dir = place.root().display().to_string();
     let world = node(&format!("token = \"open-sesame\"\n[recordings]\ndir = {dir:?}\n")).await;
     let body = recording(CALL, RECORDING, b"RIFF", "{}");
-    world.send(upload(body.clone())).await.refused(401, "unauthorized");
+    world.send(upload(body.clone())).await.refused(401, "token-missing");
     let path = format!("/storage/recordings/{CALL}/mixed.wav");
-    world.get(&path).await.refused(401, "unauthorized");
+    world.get(&path).await.refused(401, "token-missing");
     assert_eq!(place.names(), Vec::<String>::new());
     let mut with = upload(body);
     with.headers_mut().insert(header::AUTHORIZATION, "Bearer open-sesame".parse().unwrap());

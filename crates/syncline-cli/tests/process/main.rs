@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 #![allow(clippy::print_stdout, reason = "what was counted is told to whoever reads the run")]
 
+mod access;
 mod commands;
 mod configuration;
 mod deploy;
@@ -10,6 +11,7 @@ mod ingest;
 mod life;
 mod lock;
 mod migrate;
+mod mint;
 mod nodes;
 mod parts;
 mod queue;

@@ -43,6 +43,7 @@ impl Display for Config {
         setting(f, "request_timeout_sec", limits.request_timeout.as_secs() as i64)?;
         setting(f, "upload_timeout_sec", limits.upload_timeout.as_secs() as i64)?;
         setting(f, "drain_timeout_sec", limits.drain_timeout.as_secs() as i64)?;
+        super::access::print(f, &self.credentials)?;
         self.parts.on().try_for_each(|part| part.print(f))
     }
 }

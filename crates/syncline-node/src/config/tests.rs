@@ -1,5 +1,7 @@
 //! Layers, files with mistakes, and what is printed.
 
+mod access;
+
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

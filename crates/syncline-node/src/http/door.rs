@@ -1,6 +1,6 @@
 //! The door every request passes, in one piece: it is on the way of each heartbeat, and what is not there costs nothing.
 //!
-//! On the way in: host, origin, token; none of them reads the body. On the way out: errors as JSON with an id, headers
+//! On the way in: host, origin, credential, grant; none of them reads the body. On the way out: errors as JSON with an id, headers
 //! that keep browsers strict, one log line for what failed, and the count.
 
 use std::panic::AssertUnwindSafe;
@@ -13,13 +13,13 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
 use hyper::body::Body as _;
 use uuid::Uuid;
 
+use super::admission::Admission;
 use super::body::BodyMax;
-use super::{Error, caller, pages};
+use super::{Error, cors, pages};
 use crate::Context;
 use crate::part::{Patience, Rules};
 use crate::server::AnswerShare;
@@ -33,22 +33,32 @@ const LARGE_ANSWER_BYTES: u64 = 64 * 1024;
 /// The memory that large answers may take together while they are read.
 pub(crate) const ANSWERS_MAX_BYTES: usize = 256 * 1024 * 1024;
 
-static CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-
 pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let (mut parts, body) = request.into_parts();
     let (method, uri) = (parts.method.clone(), parts.uri.clone());
-    let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    let matched = parts.extensions.get::<MatchedPath>().cloned();
+    let matched = matched.as_ref().map(MatchedPath::as_str);
     let (rules, series) = context.endpoints.find(matched, &method);
-    let allowed_origin = rules.allowed_origin(&parts.headers).cloned();
-    let mut response = match checked(&context, rules, &parts).await {
-        Ok(()) => {
-            parts.extensions.insert(BodyMax(rules.body_max_bytes));
-            answer(&context, rules, Request::from_parts(parts, body), next).await
-        }
-        Err(error) => error.into_response(),
+    let (answered, reader) = if cors::is_preflight(&parts) {
+        let answered = cors::preflight(&context, &parts, matched);
+        let origin = parts.headers.get(header::ORIGIN).filter(|_| answered.is_ok()).cloned();
+        (answered, origin)
+    } else {
+        let Admission { caller, reader } = Admission::of(&context, rules, &mut parts).await;
+        let answered = match caller {
+            Ok(caller) => {
+                parts.extensions.insert(BodyMax(rules.body_max_bytes));
+                if let Some(caller) = caller {
+                    parts.extensions.insert(caller);
+                }
+                Ok(answer(&context, rules, Request::from_parts(parts, body), next).await)
+            }
+            Err(error) => Err(error),
+        };
+        (answered, reader)
     };
+    let mut response = answered.unwrap_or_else(IntoResponse::into_response);
     if !rules.embedded {
         response = within_share(&context, response);
     }
@@ -56,28 +66,15 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
         response = explain(&context, response, &method, &uri, rules);
     }
     let headers = response.headers_mut();
-    if let Some(origin) = allowed_origin {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    }
-    if !rules.origins.is_empty() {
-        headers.append(header::VARY, HeaderValue::from_static("origin"));
-    }
+    cors::mark(headers, &context, rules, reader);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(&CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     // Pages bring their own of these two.
     let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
     policy.or_insert(HeaderValue::from_static(API_CONTENT_SECURITY_POLICY));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     series.record(response.status(), started.elapsed());
     response
-}
-
-/// Whether the request may be answered, as far as its head tells.
-async fn checked(context: &Context, rules: &Rules, parts: &Parts) -> Result<(), Error> {
-    context.guard.check(parts, rules)?;
-    let address = caller::address(&parts.extensions, &parts.headers, context);
-    context.auth.check(address, rules.access, &parts.headers).await
 }
 
 /// Takes the memory of a large answer from the share that all of them have together, until its last piece is on its way.

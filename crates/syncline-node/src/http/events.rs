@@ -3,6 +3,9 @@
 //! The first event is `hello`; then each topic tells how things are, where it does. A reader that falls behind by more than the bus holds is
 //! told with `lagged` how many events it missed, and goes on from there; one that reads nothing is cut off. The number of
 //! streams is bounded, in all and for each address, and all of them end when the node stops.
+//!
+//! Whoever may read a thing hears of it, and nobody else: each event is held against the grants of the stream's reader. A
+//! stream ends when its reader's credential does, spread over [`ENDS_WITHIN`] so that not all readers come back at once.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,9 +23,13 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
+use tokio_util::sync::CancellationToken;
 
+use super::principal::{Caller, forbidden, owners_alone};
 use super::{Error, caller};
 use crate::Context;
+use crate::access::Principal;
+use crate::clock;
 use crate::events::Event;
 use crate::metrics::Registry;
 use crate::part::Topic;
@@ -33,6 +40,9 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a reader waits before it comes back.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+
+/// How long after the end of its credential a stream ends at the latest.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Most things of a topic that a stream tells of alone.
 const ABOUT_MAX: usize = 100;
@@ -75,7 +85,8 @@ impl Drop for Taken {
     }
 }
 
-/// Streams what happens, from now on. A reader that is too slow gets the event `lagged` with the number it has `missed`.
+/// Streams what happens, from now on, as far as the caller may read it. A reader that is too slow gets the event `lagged` with
+/// the number it has `missed`.
 #[utoipa::path(get, path = "/api/events", tag = "events",
     params(("topics" = Option<String>, Query, description = "Topics with commas between; all of them if absent, none if empty. Some topics have a parameter of their own that asks for some things alone, with commas between")),
     responses((status = 200, content_type = "text/event-stream"), (status = 400), (status = 503)))]
@@ -85,7 +96,8 @@ pub(crate) async fn events(
     request: Request,
 ) -> Result<Response, Error> {
     let address = caller::address(request.extensions(), request.headers(), &context);
-    let topics = wanted_topics(&context.topics, &wanted)?;
+    let reader = Caller::of(request.extensions())?;
+    let topics = readable(&reader, wanted_topics(&context.topics, &wanted)?, wanted.contains_key("topics"))?;
     // Listen first: what happens between here and the first answers is then heard, not lost.
     let heard = BroadcastStream::new(context.events.listen());
     let mut first = Vec::new();
@@ -97,6 +109,7 @@ pub(crate) async fn events(
             }
         }
         if about.is_empty()
+            && hears(&reader, topic, None)
             && let Some(facts) = beginning.first(None).await?
         {
             first.push(sse::Event::default().event(topic.name).data(facts));
@@ -107,9 +120,9 @@ pub(crate) async fn events(
             Error::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "too many streams are open");
         return Err(full.retry_after_sec(5));
     };
-    let stopped = context.stop.clone().cancelled_owned();
+    let ended = ended(context.stop.clone(), &reader);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE_EVERY);
-    let stream = stream_of(&context, heard, first, topics, taken).take_until(stopped);
+    let stream = stream_of(&context, heard, first, topics, reader, taken).take_until(ended);
     let mut response = Sse::new(stream).keep_alive(keep_alive).into_response();
     // Asks nginx not to collect events before it passes them on.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
@@ -130,23 +143,82 @@ impl Wanted {
     }
 }
 
+/// The topics that a reader may hear of. One that it named and may not hear of is refused; where it named none, it gets
+/// those it may.
+fn readable(reader: &Principal, mut topics: Vec<Wanted>, named: bool) -> Result<Vec<Wanted>, Error> {
+    if reader.is_owner() {
+        return Ok(topics);
+    }
+    let any_of = |topic: &Topic| topic.need(None).is_some_and(|need| reader.may(need));
+    if !named {
+        topics.retain(|wanted| any_of(&wanted.topic));
+        if topics.is_empty() {
+            let message = "none of the caller's grants lets it hear of anything";
+            return Err(Error::new(StatusCode::FORBIDDEN, "forbidden", message));
+        }
+    }
+    for Wanted { topic, about } in &topics {
+        let need = topic.need(None).ok_or_else(owners_alone)?;
+        if !reader.may(need) {
+            return Err(forbidden(need));
+        }
+        for thing in about {
+            if let Some(need) = topic.need(Some(thing)) {
+                reader.require_need(need)?;
+            }
+        }
+    }
+    Ok(topics)
+}
+
+/// Whether a reader hears of `about`; of nothing in particular hears who may read everything of the topic.
+fn hears(reader: &Principal, topic: &Topic, about: Option<&str>) -> bool {
+    reader.is_owner()
+        || topic.readable_by.is_some_and(|(system, verb)| match about {
+            Some(_) => topic.need(about).is_some_and(|need| reader.may(need)),
+            None => reader.may_all(system, verb),
+        })
+}
+
+/// Waits until the node stops or the reader's credential ends.
+fn ended(stop: CancellationToken, reader: &Principal) -> impl Future<Output = ()> + use<> {
+    let left = reader.ends_at.map(|at| at.saturating_since(clock::wall()));
+    let left = left.map(|left| left + ENDS_WITHIN.mul_f64(rand::random()));
+    async move {
+        match left {
+            None => stop.cancelled().await,
+            Some(left) => drop(stop.run_until_cancelled(tokio::time::sleep(left)).await),
+        }
+    }
+}
+
 fn stream_of(
     context: &Context,
     heard: BroadcastStream<Event>,
     first: Vec<sse::Event>,
     topics: Vec<Wanted>,
+    reader: Arc<Principal>,
     taken: Taken,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
-    let hello = json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") });
+    // Strangers need not know which weaknesses to try.
+    let hello = if reader.is_owner() {
+        json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") })
+    } else {
+        json!({})
+    };
     let hello = sse::Event::default().event("hello").data(hello.to_string()).retry(RECONNECT_AFTER);
     let rest = heard.filter_map(move |event| {
         let _held = &taken;
+        let wanted = |event: &Event| {
+            let topic = topics.iter().find(|topic| topic.covers(event));
+            topic.is_some_and(|wanted| hears(&reader, &wanted.topic, event.about.as_deref()))
+        };
         let event = match event {
-            Ok(event) if topics.iter().any(|topic| topic.covers(&event)) => {
-                Some(sse::Event::default().event(event.name).data(event.data))
-            }
+            Ok(event) if wanted(&event) => Some(sse::Event::default().event(event.name).data(event.data)),
             Ok(_) => None,
             Err(Lagged(missed)) => {
+                // How many there were of others is nobody's business.
+                let missed = reader.is_owner().then_some(missed);
                 Some(sse::Event::default().event("lagged").data(json!({ "missed": missed }).to_string()))
             }
         };

@@ -4,7 +4,8 @@
 //! known hosts are answered. A page elsewhere can also send requests here; browsers say where those come from, so a
 //! request must come from our own pages or from no page at all, whether it changes something or reads: an answer that a
 //! page cannot see still costs. Our pages and their files, health, and links that people follow to a stored file are open
-//! to all. Who calls is `auth`'s question.
+//! to all; a page of another site may do what a credential that lists its origin may do (`cors`). Who calls is `auth`'s
+//! question.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -19,7 +20,18 @@ use super::Error;
 use crate::config::Config;
 use crate::part::{CrossSite, Rules};
 
-/// The hosts a node answers to and the origins it lets in.
+/// From where a request comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Site {
+    /// From our own pages, or from no page at all.
+    Own,
+    /// From a page of another site, which the route itself lets in.
+    Admitted,
+    /// From a page of another site, which needs a credential that lists its origin.
+    Foreign,
+}
+
+/// The hosts a node answers to.
 pub(crate) struct Guard {
     /// Exact values of `Host`, in lower case.
     hosts: Vec<String>,
@@ -43,31 +55,21 @@ impl Guard {
         Guard { hosts, any_address_on: address.ip().is_unspecified().then_some(port) }
     }
 
-    /// Lets a request through or not. Looks at nothing but its head.
-    pub(crate) fn check(&self, parts: &Parts, rules: &Rules) -> Result<(), Error> {
+    /// From where a request comes. Looks at nothing but its head.
+    pub(crate) fn site(&self, parts: &Parts, rules: &Rules) -> Result<Site, Error> {
         let host = self.host(parts)?;
-        if parts.method == Method::OPTIONS {
-            return Ok(());
+        if same_site(&parts.headers) && same_origin(&parts.headers, host) {
+            return Ok(Site::Own);
         }
-        if matches!(parts.method, Method::GET | Method::HEAD) {
-            if same_site(&parts.headers) || is_open_to_pages(parts, rules) {
-                return Ok(());
-            }
-            let message = "a page of another site may not read anything here";
-            return Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message));
+        if rules.allowed_origin(&parts.headers).is_some() {
+            return Ok(Site::Admitted);
         }
-        if rules.allowed_origin(&parts.headers).is_some()
-            || (same_origin(&parts.headers, host) && same_site(&parts.headers))
-        {
-            return Ok(());
-        }
-        let origin = parts.headers.get(header::ORIGIN).map_or("another site".to_owned(), shown);
-        let message = format!("a page of {origin} may not change anything here");
-        Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message))
+        let reads = matches!(parts.method, Method::GET | Method::HEAD);
+        Ok(if reads && is_open_to_pages(parts, rules) { Site::Admitted } else { Site::Foreign })
     }
 
     /// The one host the request names, if we answer to it. HTTP/2 names it in the URI, HTTP/1.1 in a header.
-    fn host<'a>(&self, parts: &'a Parts) -> Result<&'a str, Error> {
+    pub(crate) fn host<'a>(&self, parts: &'a Parts) -> Result<&'a str, Error> {
         let mut headers = parts.headers.get_all(header::HOST).iter();
         let header = headers.next();
         let in_uri = parts.uri.authority().map(Authority::as_str);
@@ -97,6 +99,17 @@ impl Guard {
             Err(_) => port == 80 && IpAddr::from_str(host.trim_matches(['[', ']'])).is_ok(),
         }
     }
+}
+
+/// 403: a page of a site that may not.
+pub(crate) fn foreign(parts: &Parts) -> Error {
+    let message = if matches!(parts.method, Method::GET | Method::HEAD) {
+        "a page of another site may not read anything here".to_owned()
+    } else {
+        let origin = parts.headers.get(header::ORIGIN).map_or("another site".to_owned(), shown);
+        format!("a page of {origin} may not change anything here")
+    };
+    Error::new(StatusCode::FORBIDDEN, "foreign-origin", message)
 }
 
 /// No `Origin` means no page: browsers send one with every request that is neither GET nor HEAD. The scheme may differ,

@@ -15,6 +15,10 @@ use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder, SecurityReq
 
 use super::{auth, error::ErrorBody};
 use crate::Context;
+use crate::part::Access;
+
+/// Where an operation says which grant it needs.
+const GRANT: &str = "x-syncline-grant";
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -37,8 +41,8 @@ pub(crate) fn base() -> OpenApi {
     Base::openapi()
 }
 
-/// Adds what holds for all routes alike: how callers show who they are, and what every error looks like.
-pub(crate) fn complete(mut api: OpenApi, is_open: impl Fn(&Method, &str) -> bool) -> OpenApi {
+/// Adds what holds for all routes alike: how callers show who they are and what they need, and what every error looks like.
+pub(crate) fn complete(mut api: OpenApi, access_of: impl Fn(&Method, &str) -> Access) -> OpenApi {
     let components = api.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     let cookie = ApiKey::Cookie(ApiKeyValue::new(auth::COOKIE));
@@ -46,16 +50,37 @@ pub(crate) fn complete(mut api: OpenApi, is_open: impl Fn(&Method, &str) -> bool
     for (path, item) in &mut api.paths.paths {
         for (method, operation) in operations_mut(item) {
             operation.operation_id = Some(operation_id(path, operation));
+            describe_access(operation, access_of(&method, path));
             describe_responses(operation);
-            if !is_open(&method, path) {
-                let none = Vec::<String>::new();
-                let either =
-                    ["token", "session"].map(|scheme| SecurityRequirement::new(scheme, none.clone()));
-                operation.security = Some(either.to_vec());
-            }
         }
     }
     api
+}
+
+/// Says which grant an operation needs: `x-syncline-grant`. `owner` stands for what no grant allows, `any` for what any
+/// credential may ask and gets an answer cut to its grants.
+fn describe_access(operation: &mut Operation, access: Access) {
+    let grant = match access {
+        // Everybody may, pages of other sites by this grant.
+        Access::Open(grant) => grant.map(|grant| grant.to_string()),
+        Access::Owner => Some("owner".to_owned()),
+        Access::AnyCaller => Some("any".to_owned()),
+        Access::Granted(grant) => Some(grant.to_string()),
+    };
+    if let Some(grant) = grant {
+        let extensions = operation.extensions.get_or_insert_default();
+        extensions.insert(GRANT.to_owned(), grant.into());
+    }
+    if matches!(access, Access::Open(_)) {
+        return;
+    }
+    let none = Vec::<String>::new();
+    let either = ["token", "session"].map(|scheme| SecurityRequirement::new(scheme, none.clone()));
+    operation.security = Some(either.to_vec());
+    for status in ["401", "403"] {
+        let response = || RefOr::T(ResponseBuilder::new().build());
+        operation.responses.responses.entry(status.to_owned()).or_insert_with(response);
+    }
 }
 
 /// The name a generated client gives the operation: what it is about, and the name of its handler. Handlers alone are
@@ -93,7 +118,7 @@ fn meaning(status: &str) -> &'static str {
         "304" => "Unchanged",
         "400" => "The request makes no sense, and will not later",
         "401" => "A credential is missing or wrong",
-        "403" => "The caller may not do this",
+        "403" => "The caller may not do this: a grant is missing, or its page is of another site",
         "404" => "There is no such thing",
         "409" => "It is in another state than the request needs",
         "412" => "It was changed since the caller read it",

@@ -43,4 +43,10 @@ impl Endpoints {
             None => (&methods[0].1.rules, &self.other.series),
         }
     }
+
+    /// The methods of an address with their rules; none where the router knows no such address.
+    pub(crate) fn methods(&self, path: &str) -> Vec<(&Method, &Rules)> {
+        let methods = self.by_path.get(path).map(Vec::as_slice).unwrap_or_default();
+        methods.iter().map(|(method, endpoint)| (method, &endpoint.rules)).collect()
+    }
 }

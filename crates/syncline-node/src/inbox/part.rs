@@ -60,8 +60,8 @@ impl Part for OutboxPart {
             async move { entities.sweep().await.map(drop) }
         });
         setup.offer(entities);
-        setup.topic(Topic::new("entity"));
-        setup.topic(Topic::new("outbox"));
+        setup.topic(Topic::new("entity").readable_by("entity", "read"));
+        setup.topic(Topic::new("outbox").readable_by("outbox", "read"));
         setup.page("outbox", Page::new::<ConsoleFiles>("/outbox", "outbox.html").in_menu("Outbox"));
         Ok(())
     }

@@ -18,8 +18,9 @@ use super::reserved::Reserved;
 use super::{ReservedKeys, Stored};
 use crate::Context;
 use crate::http::body::{Json, Path, Query};
-use crate::http::{Error, range};
-use crate::part::{Routes, Rules, Service};
+use crate::http::visible::Page;
+use crate::http::{Caller, Error, range};
+use crate::part::{Name, Routes, Rules, Service};
 
 /// A page of a listing ends when it has this many bytes as JSON.
 const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -30,13 +31,16 @@ const RESERVED_KEY: &str = "reserved-key";
 /// A value of the largest size, with every character escaped, and the words around it.
 const WRITE_MAX_BYTES: usize = kv::VALUE_MAX_BYTES * 6 + 1_024;
 
-/// Which keys are asked for.
 pub(super) fn routes() -> Routes {
+    let key = |verb| Rules::new().needs("kv", verb, Name::Path("key"));
     Routes::new()
-        .with(routes!(list))
-        .with_rules(Rules::new().body_max_bytes(WRITE_MAX_BYTES), routes!(read, write, remove))
+        .with_rules(Rules::new().needs("kv", "read", Name::Any), routes!(list))
+        .with_rules(key("read"), routes!(read))
+        .with_rules(key("write").body_max_bytes(WRITE_MAX_BYTES), routes!(write))
+        .with_rules(key("write"), routes!(remove))
 }
 
+/// Which keys are asked for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub(crate) struct Wanted {
     /// Those that begin with this; all if absent.
@@ -76,26 +80,33 @@ pub(crate) struct Removed {
     deleted: bool,
 }
 
-/// Lists keys in their order, a page at a time.
+/// Lists keys in their order, a page at a time, as far as the caller may read them.
 #[utoipa::path(get, path = "/api/kv", tag = "kv", params(Wanted),
     responses((status = 200, body = KeyListing), (status = 400)))]
 pub(crate) async fn list(
     State(context): State<Arc<Context>>,
     Service(reserved): Service<ReservedKeys>,
+    Caller(caller): Caller,
     Query(wanted): Query<Wanted>,
 ) -> Result<axum::Json<KeyListing>, Error> {
     let limit = range::checked(wanted.limit, LIST_MAX)?;
-    let (prefix, after) = (&wanted.prefix, wanted.after.as_deref());
+    let page = Page { prefix: &wanted.prefix, after: wanted.after.as_deref(), limit };
     let values = wanted.values.unwrap_or(true);
-    let shown = reserved.covering(prefix).and_then(|reserved| reserved.keys);
-    let (mut entries, mut more) = match shown {
-        Some(keys) => keys.list(prefix, after, limit).await?,
-        None => {
-            let asked = Asked { prefix, after, limit, values };
-            let page = context.count_store_errors(context.kv.page(asked).await)?;
-            (page.entries.into_iter().map(Stored::from).collect(), page.more)
-        }
-    };
+    let visible = caller.visible("kv", "read");
+    let mut cut = visible.page(page);
+    while let Some(Page { prefix, after, limit }) = cut.next() {
+        let shown = reserved.covering(prefix).and_then(|reserved| reserved.keys);
+        let (entries, more): (Vec<Stored>, bool) = match shown {
+            Some(keys) => keys.list(prefix, after, limit).await?,
+            None => {
+                let asked = Asked { prefix, after, limit, values };
+                let page = context.count_store_errors(context.kv.page(asked).await)?;
+                (page.entries.into_iter().map(Stored::from).collect(), page.more)
+            }
+        };
+        cut.put(entries, more, |stored| &stored.key);
+    }
+    let (mut entries, mut more) = cut.end();
     if !values {
         entries.iter_mut().for_each(|entry| entry.value = None);
     }

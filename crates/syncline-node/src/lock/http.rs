@@ -2,6 +2,8 @@
 //!
 //! Acquiring may wait, in order of arrival; a caller that hangs up stops waiting, and what it was granted meanwhile is
 //! given back. The id of a lease proves its holder and is shown to nobody else.
+//!
+//! Who holds a lock is not for its holder to invent: the `holder` of everybody but the owner begins with its subject.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +17,13 @@ use syncline_store::lock::{Holding, LIST_MAX};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
-use crate::http::Error;
+use crate::access::Principal;
 use crate::http::body::{Json, Path, Query};
 use crate::http::range::Range;
+use crate::http::visible::Page;
+use crate::http::{Caller, Error};
 use crate::lock::{Answer, Ask, Locks};
-use crate::part::{Routes, Rules, Service};
+use crate::part::{Name as Named, Routes, Rules, Service};
 use crate::{Context, clock};
 
 /// Longest wait of one request. Whoever wants to wait longer asks again.
@@ -34,7 +38,8 @@ const BODY_MAX_BYTES: usize = 4 * 1024;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Acquire {
-    /// Who asks, for others to read; 1 to 128 bytes, `anonymous` if absent.
+    /// Who asks, for others to read; 1 to 128 bytes, `anonymous` if absent. Of a caller that is not the owner it begins
+    /// with the subject: `subject`, or `subject/holder`; together it has 128 bytes at most.
     holder: Option<String>,
     /// How long the lease lasts unless it is renewed, 1,000 to 3,600,000; 15,000 if absent.
     ttl_ms: Option<u64>,
@@ -113,25 +118,33 @@ pub(crate) struct LockList {
 }
 
 pub(super) fn routes() -> Routes {
-    let small = || Rules::new().body_max_bytes(BODY_MAX_BYTES);
+    let hold = || Rules::new().needs("lock", "hold", Named::Path("name")).body_max_bytes(BODY_MAX_BYTES);
     Routes::new()
-        .with(routes!(list))
-        .with_rules(small(), routes!(acquire))
-        .with_rules(small(), routes!(renew))
-        .with_rules(small(), routes!(release))
+        .with_rules(Rules::new().needs("lock", "see", Named::Any), routes!(list))
+        .with_rules(hold(), routes!(acquire))
+        .with_rules(hold(), routes!(renew))
+        .with_rules(hold(), routes!(release))
 }
 
-/// Lists the locks that are held, by name.
+/// Lists the locks that are held, by name, as far as the caller may see them.
 #[utoipa::path(get, path = "/api/locks", tag = "lock", params(Range),
     responses((status = 200, body = LockList), (status = 400)))]
 pub(crate) async fn list(
     Service(locks): Service<Arc<Locks>>,
+    Caller(caller): Caller,
     Query(range): Query<Range>,
 ) -> Result<axum::Json<LockList>, Error> {
-    let limit = range.limit(LIST_MAX)?;
-    let held = locks.list(&range.prefix, range.after.as_deref(), limit).await?;
-    // A page that is not full is the last one.
-    let next = held.last().filter(|_| held.len() == limit).map(|last| last.name.clone());
+    let page = Page { prefix: &range.prefix, after: range.after.as_deref(), limit: range.limit(LIST_MAX)? };
+    let visible = caller.visible("lock", "see");
+    let mut cut = visible.page(page);
+    while let Some(part) = cut.next() {
+        let held = locks.list(part.prefix, part.after, part.limit).await?;
+        // A page that is not full is the last one.
+        let more = held.len() == part.limit;
+        cut.put(held, more, |held| &held.name);
+    }
+    let (held, more) = cut.end();
+    let next = held.last().filter(|_| more).map(|last| last.name.clone());
     Ok(axum::Json(LockList { locks: held.into_iter().map(Lock::from).collect(), next }))
 }
 
@@ -142,6 +155,7 @@ pub(crate) async fn list(
 pub(crate) async fn acquire(
     State(context): State<Arc<Context>>,
     Service(locks): Service<Arc<Locks>>,
+    Caller(caller): Caller,
     Path(name): Path<String>,
     Json(asked): Json<Acquire>,
 ) -> Result<axum::Json<Lease>, Error> {
@@ -157,7 +171,7 @@ pub(crate) async fn acquire(
     let ask = Ask {
         name: Name::new(name)?,
         lease,
-        holder: asked.holder.unwrap_or_else(|| NOBODY_SAID.to_owned()),
+        holder: holder(&caller, asked.holder),
         ttl: ttl(asked.ttl_ms)?,
         wait: wait.min(context.config.limits.request_timeout.saturating_sub(WAIT_RESERVE)),
     };
@@ -170,7 +184,10 @@ pub(crate) async fn acquire(
     };
     match answer {
         Answer::Granted { token } => Ok(axum::Json(Lease::new(ask.name, lease, token, ask.ttl))),
-        refused => Err(not_granted(&ask.name, refused)),
+        refused => {
+            let sees = caller.require("lock", "see", ask.name.as_str()).is_ok();
+            Err(not_granted(&ask.name, refused, sees))
+        }
     }
 }
 
@@ -188,15 +205,19 @@ pub(crate) async fn renew(
     Ok(axum::Json(Lease::new(name, lease, token, ttl)))
 }
 
-/// Gives a lock back, or takes it away from whoever has it.
+/// Gives a lock back, or, with the grant `lock:{name}:force`, takes it away from whoever has it.
 #[utoipa::path(post, path = "/api/locks/{name}/release", tag = "lock", params(("name" = String, Path)),
     request_body = Release, responses((status = 200, body = Released), (status = 400), (status = 409)))]
 pub(crate) async fn release(
     Service(locks): Service<Arc<Locks>>,
+    Caller(caller): Caller,
     Path(name): Path<String>,
     Json(asked): Json<Release>,
 ) -> Result<axum::Json<Released>, Error> {
     let name = Name::new(name)?;
+    if asked.force {
+        caller.require("lock", "force", name.as_str())?;
+    }
     let token = match (asked.lease_id, asked.force) {
         (Some(lease), false) => Some(locks.release(&name, LeaseId::parse(&lease)?).await??),
         (None, true) => locks.force_release(&name).await?.map(|ended| ended.token),
@@ -209,13 +230,27 @@ pub(crate) async fn release(
     Ok(axum::Json(Released { name: name.into(), released, token }))
 }
 
+/// Who holds a lock, as others read it: what the owner says, and the subject of anybody else before what it says.
+fn holder(caller: &Principal, said: Option<String>) -> String {
+    match (caller.subject(), said) {
+        (None, said) => said.unwrap_or_else(|| NOBODY_SAID.to_owned()),
+        (Some(subject), None) => subject.to_owned(),
+        (Some(subject), Some(said)) => format!("{subject}/{said}"),
+    }
+}
+
 fn ttl(ms: Option<u64>) -> Result<Ttl, InvalidTtl> {
     ms.map_or(Ok(Ttl::DEFAULT), Ttl::from_ms)
 }
 
-fn not_granted(name: &Name, answer: Answer) -> Error {
+/// Why a lock was not granted. Who holds it is told to those who may see it.
+fn not_granted(name: &Name, answer: Answer, sees: bool) -> Error {
     let held = |message: String, facts: Value| Error::new(StatusCode::CONFLICT, "held", message).with(facts);
     match answer {
+        Answer::Held(by) if !sees => held(
+            format!("{name} is held"),
+            json!({ "holder": null, "token": null, "expiresInMs": whole_ms(by.left) }),
+        ),
         Answer::Held(by) => {
             let left_ms = whole_ms(by.left);
             held(

@@ -55,7 +55,7 @@ impl Part for LockPart {
             async move { locks.sweep(SWEEP_LIMIT).await.map(drop) }
         });
         setup.offer(locks);
-        setup.topic(Topic::new("lock"));
+        setup.topic(Topic::new("lock").readable_by("lock", "see"));
         setup.page("lock", Page::new::<ConsoleFiles>("/project", "project.html").in_menu("Lock"));
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! Addresses that a part answers, each with the rules of the door for it.
+//!
+//! A route that names no grant is the owner's alone: what is forgotten is refused.
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -8,14 +11,50 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use crate::Context;
 use crate::http::{JSON_MAX_BYTES, operations};
 
+/// The name that a route's grant must cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// The value of this variable of the path, decoded once, as the handler gets it.
+    Path(&'static str),
+    /// The caller's own name: a key's name, a person's subject.
+    Caller,
+    /// Any at all: the handler cuts its answer to what the caller may see.
+    Any,
+    /// Every one, because what the route does cannot be cut.
+    All,
+}
+
+/// The grant that a route needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RouteGrant {
+    pub(crate) system: &'static str,
+    pub(crate) verb: &'static str,
+    pub(crate) name: Name,
+}
+
+impl fmt::Display for RouteGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RouteGrant { system, verb, name } = self;
+        match name {
+            Name::Path(variable) => write!(f, "{system}:{{{variable}}}:{verb}"),
+            Name::Caller => write!(f, "{system}:{{caller}}:{verb}"),
+            Name::Any | Name::All => write!(f, "{system}:*:{verb}"),
+        }
+    }
+}
+
 /// Who may call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Whoever shows the node's token.
+pub(crate) enum Access {
+    /// The node's owner alone.
     #[default]
-    Token,
-    /// Everybody.
-    Open,
+    Owner,
+    /// Whoever has this grant.
+    Granted(RouteGrant),
+    /// Whoever shows a credential; the handler decides what it gets.
+    AnyCaller,
+    /// Everybody. Pages of other sites need an origin that their credential lists, and this grant where there is one.
+    Open(Option<RouteGrant>),
 }
 
 /// Which pages of other sites may read. Programs that are no page are not asked.
@@ -58,7 +97,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Rules {
         Rules {
-            access: Access::Token,
+            access: Access::Owner,
             cross_site: CrossSite::Refused,
             patience: Patience::Request,
             body_max_bytes: JSON_MAX_BYTES,
@@ -70,7 +109,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The usual rules: the node's token, own pages, a small body, a short wait.
+    /// The usual rules: the node's owner, own pages, a small body, a short wait.
     pub fn new() -> Rules {
         Rules::default()
     }
@@ -80,10 +119,26 @@ impl Rules {
         Rules { embedded: true, ..Rules::new().open().cross_site(CrossSite::Allowed) }
     }
 
-    /// No credential is asked for.
+    /// Whoever has the grant `system:name:verb` may call, as well as the owner. Without a grant a route is the owner's alone.
+    #[must_use]
+    pub fn needs(self, system: &'static str, verb: &'static str, name: Name) -> Rules {
+        Rules { access: Access::Granted(RouteGrant { system, verb, name }), ..self }
+    }
+
+    /// Whoever shows a credential may call.
+    #[must_use]
+    pub(crate) fn any_caller(self) -> Rules {
+        Rules { access: Access::AnyCaller, ..self }
+    }
+
+    /// No credential is asked for. A grant named before is asked of pages of other sites alone.
     #[must_use]
     pub fn open(self) -> Rules {
-        Rules { access: Access::Open, ..self }
+        let grant = match self.access {
+            Access::Granted(grant) => Some(grant),
+            _ => None,
+        };
+        Rules { access: Access::Open(grant), ..self }
     }
 
     /// Pages of other sites may read it in this way.
@@ -92,7 +147,7 @@ impl Rules {
         Rules { cross_site, ..self }
     }
 
-    /// Pages of these origins may call it.
+    /// Pages of these origins may call it, whatever credential they show.
     #[must_use]
     pub fn from_origins(self, origins: &[String]) -> Rules {
         Rules { origins: origins.into(), ..self }
@@ -118,10 +173,13 @@ impl Rules {
 
     /// The origin of the page that calls, if it is one that may.
     pub(crate) fn allowed_origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
-        let origin = headers.get(header::ORIGIN)?;
-        let known = self.origins.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(origin.as_bytes()));
-        known.then_some(origin)
+        headers.get(header::ORIGIN).filter(|origin| lists(&self.origins, origin))
     }
+}
+
+/// Whether an origin is in a list of them.
+pub(crate) fn lists(origins: &[String], origin: &HeaderValue) -> bool {
+    origins.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
 }
 
 /// Addresses with their handlers and rules. `routes!` of `utoipa-axum` makes one of handlers that share a path.
@@ -137,7 +195,7 @@ impl Routes {
         Routes::default()
     }
 
-    /// Adds handlers under the usual rules.
+    /// Adds handlers under the usual rules, for the owner alone.
     #[must_use]
     pub fn with(self, handlers: UtoipaMethodRouter<Arc<Context>>) -> Routes {
         self.with_rules(Rules::new(), handlers)

@@ -158,7 +158,7 @@ impl QueueHandle {
 
     /// Tells everybody how it is.
     pub(super) fn publish(&self, view: &StatusView) {
-        self.events.publish("queue", view);
+        self.events.publish_in("queue", &self.name, view);
     }
 
     /// Counts and tells what became of a key.
@@ -179,7 +179,7 @@ impl QueueHandle {
     }
 
     pub(super) fn announce(&self, key: &str, state: &'static str) {
-        self.events.publish("queue.result", &ResultEvent { queue: &self.name, key, state });
+        self.events.publish_in("queue.result", &self.name, &ResultEvent { queue: &self.name, key, state });
     }
 
     /// Counts the results that were dropped, and says so once a minute.

@@ -13,9 +13,9 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use crate::Context;
-use crate::http::Error;
 use crate::http::body::{Json, Path, Query};
-use crate::part::{Routes, Rules, Service};
+use crate::http::{Caller, Error};
+use crate::part::{Name, Routes, Rules, Service};
 use crate::queue::{self, Queues, StatusView};
 
 /// Room for as many keys of the largest size as one request may name, each character escaped at worst as `\u00e9` is.
@@ -125,20 +125,27 @@ pub(crate) struct Page {
 }
 
 pub(super) fn routes() -> Routes {
-    let many_keys = || Rules::new().body_max_bytes(KEYS_BODY_MAX_BYTES);
+    let queue = |verb| Rules::new().needs("queue", verb, Name::Path("name"));
+    let many_keys = |verb| queue(verb).body_max_bytes(KEYS_BODY_MAX_BYTES);
     Routes::new()
-        .with(routes!(list))
-        .with_rules(many_keys(), routes!(one, enqueue))
-        .with(routes!(result))
-        .with(routes!(keys))
-        .with(routes!(remove))
-        .with_rules(many_keys(), routes!(revive))
+        .with_rules(Rules::new().needs("queue", "read", Name::Any), routes!(list))
+        .with_rules(queue("read"), routes!(one))
+        .with_rules(many_keys("add"), routes!(enqueue))
+        .with_rules(queue("read"), routes!(result))
+        .with_rules(queue("read"), routes!(keys))
+        .with_rules(queue("manage"), routes!(remove))
+        .with_rules(many_keys("manage"), routes!(revive))
 }
 
-/// Lists the queues and how they are.
+/// Lists the queues that the caller may read, and how they are.
 #[utoipa::path(get, path = "/api/queues", tag = "queue", responses((status = 200, body = QueueList)))]
-pub(crate) async fn list(Service(queues): Service<Queues>) -> Result<axum::Json<QueueList>, Error> {
-    Ok(axum::Json(QueueList { queues: queues.status().await? }))
+pub(crate) async fn list(
+    Service(queues): Service<Queues>,
+    Caller(caller): Caller,
+) -> Result<axum::Json<QueueList>, Error> {
+    let mut queues = queues.status().await?;
+    queues.retain(|queue| caller.require("queue", "read", &queue.name).is_ok());
+    Ok(axum::Json(QueueList { queues }))
 }
 
 /// How one queue is.
@@ -151,15 +158,19 @@ pub(crate) async fn one(
     Ok(axum::Json(queues.status_of(&name).await?))
 }
 
-/// Puts keys into a queue. They are kept when this answers; results come when the pace allows.
+/// Puts keys into a queue. A `kind` other than `new` costs calls and needs the grant `queue:{name}:urge` as well. They are kept when this answers; results come when the pace allows.
 #[utoipa::path(post, path = "/api/queues/{name}", tag = "queue", params(("name" = String, Path)),
     request_body = Enqueue,
     responses((status = 202, body = EnqueuedView), (status = 400), (status = 404), (status = 413), (status = 507)))]
 pub(crate) async fn enqueue(
     Service(queues): Service<Queues>,
+    Caller(caller): Caller,
     Path(name): Path<String>,
     Json(enqueue): Json<Enqueue>,
 ) -> Result<(StatusCode, axum::Json<EnqueuedView>), Error> {
+    if enqueue.kind != Kind::New {
+        caller.require("queue", "urge", &name)?;
+    }
     check_keys(&enqueue.keys)?;
     let done = queues.enqueue(&name, enqueue.kind, &enqueue.keys).await?;
     let view =

@@ -55,7 +55,7 @@ impl Part for QueuePart {
         let started = queues.clone();
         setup.on_start(move |halt, tracker| started.start(halt, tracker));
         setup.offer(queues);
-        setup.topic(Topic::new("queue"));
+        setup.topic(Topic::new("queue").readable_by("queue", "read"));
         setup.page("queue", Page::new::<ConsoleFiles>("/queue", "queue.html").in_menu("Queue"));
         Ok(())
     }

@@ -10,9 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use crate::Context;
-use crate::http::Error;
 use crate::http::body::{Path, Query};
-use crate::part::{Routes, Service};
+use crate::http::{Caller, Error};
+use crate::part::{Name, Routes, Rules, Service};
 use crate::schedule::{JobError, JobView, RunView, Scheduler};
 
 /// Lines of history on a page, unless asked otherwise.
@@ -40,16 +40,22 @@ pub(crate) struct Page {
 }
 
 pub(crate) fn routes() -> Routes {
-    Routes::new().with(routes!(list)).with(routes!(history)).with(routes!(run))
+    let job = |verb| Rules::new().needs("job", verb, Name::Path("name"));
+    Routes::new()
+        .with_rules(Rules::new().needs("job", "read", Name::Any), routes!(list))
+        .with_rules(job("read"), routes!(history))
+        .with_rules(job("run"), routes!(run))
 }
 
-/// Lists the jobs with their next firing, newest line of history and totals.
+/// Lists the jobs that the caller may read, with their next firing, newest line of history and totals.
 #[utoipa::path(get, path = "/api/jobs", tag = "viewer", responses((status = 200, body = Jobs)))]
 pub(crate) async fn list(
     State(context): State<Arc<Context>>,
     Service(scheduler): Service<Scheduler>,
+    Caller(caller): Caller,
 ) -> Result<axum::Json<Jobs>, Error> {
-    let jobs = context.count_store_errors(scheduler.jobs().await)?;
+    let mut jobs = context.count_store_errors(scheduler.jobs().await)?;
+    jobs.retain(|job| caller.require("job", "read", &job.name).is_ok());
     Ok(axum::Json(Jobs { jobs }))
 }
 

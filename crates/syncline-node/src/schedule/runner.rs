@@ -129,7 +129,7 @@ impl JobRunner {
 
     /// Announces what happened to `view`'s run.
     pub(super) fn announce(&self, view: RunView) -> RunView {
-        self.deps.events.publish("job", &view);
+        self.deps.events.publish_in("job", &self.job.name, &view);
         view
     }
 

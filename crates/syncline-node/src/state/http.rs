@@ -20,8 +20,8 @@ use utoipa_axum::routes;
 
 use crate::Context;
 use crate::http::body::{self, Path, Query};
-use crate::http::{Error, range};
-use crate::part::{Routes, Rules, Service};
+use crate::http::{Caller, Error, range, visible};
+use crate::part::{Name, Routes, Rules, Service};
 use crate::state::States;
 
 /// A full batch of the longest ids with every character escaped, and a last value of the largest size.
@@ -129,24 +129,35 @@ pub(crate) struct SpaceRemoved {
 }
 
 pub(super) fn routes() -> Routes {
+    let space = |verb| Rules::new().needs("state", verb, Name::Path("space"));
     Routes::new()
-        .with(routes!(list))
-        .with_rules(Rules::new().body_max_bytes(BODY_MAX_BYTES), routes!(pull, push, remove))
+        .with_rules(Rules::new().needs("state", "read", Name::Any), routes!(list))
+        .with_rules(space("read"), routes!(pull))
+        .with_rules(space("write").body_max_bytes(BODY_MAX_BYTES), routes!(push))
+        .with_rules(space("reset"), routes!(remove))
 }
 
-/// Lists spaces by name, a page at a time.
+/// Lists spaces by name, a page at a time, as far as the caller may read them.
 #[utoipa::path(get, path = "/api/state", tag = "state", params(Spaces),
     responses((status = 200, body = SpaceListing), (status = 400)))]
 pub(crate) async fn list(
     Service(states): Service<Arc<States>>,
+    Caller(caller): Caller,
     Query(wanted): Query<Spaces>,
 ) -> Result<axum::Json<SpaceListing>, Error> {
     let limit = range::checked(wanted.limit, LIST_MAX)?;
     if wanted.after.len() > AFTER_MAX_BYTES || wanted.after.contains('\0') {
         return Err(Error::invalid("invalid-query", "after must be the name of a space"));
     }
-    let listed = states.list(&wanted.after, limit).await?;
-    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.name.clone());
+    let page = visible::Page { prefix: "", after: Some(&wanted.after), limit };
+    let visible = caller.visible("state", "read");
+    let mut cut = visible.page(page);
+    while let Some(part) = cut.next() {
+        let (listed, more) = in_prefix(&states, part).await?;
+        cut.put(listed, more, |listed| &listed.name);
+    }
+    let (listed, more) = cut.end();
+    let next = listed.last().filter(|_| more).map(|last| last.name.clone());
     let spaces = listed.into_iter().map(|Listed { name, entities, bytes, number }| SpaceSummary {
         space: name,
         entities,
@@ -154,6 +165,29 @@ pub(crate) async fn list(
         number,
     });
     Ok(axum::Json(SpaceListing { spaces: spaces.collect(), next }))
+}
+
+/// Spaces that begin with a prefix, and whether there are more.
+async fn in_prefix(
+    states: &States,
+    page: visible::Page<'_>,
+) -> Result<(Vec<Listed>, bool), syncline_store::Error> {
+    let Some(before) = just_before(page.prefix) else { return Ok((Vec::new(), false)) };
+    let after = page.after.map_or(before, str::to_owned);
+    let mut listed = states.list(&after, page.limit).await?;
+    listed.retain(|listed| listed.name.starts_with(page.prefix));
+    // A page that is not full, or that left the prefix, is the last one.
+    let more = listed.len() == page.limit;
+    Ok((listed, more))
+}
+
+/// A text that comes before all names of spaces that begin with `prefix`, and behind all that come before those; `None` if no
+/// name of a space can begin with it.
+fn just_before(prefix: &str) -> Option<String> {
+    let Some((last, rest)) = prefix.as_bytes().split_last() else { return Some(String::new()) };
+    Space::new(prefix).ok()?;
+    // A tilde is behind every character that a name may have.
+    Some(format!("{}{}~", str::from_utf8(rest).ok()?, char::from(last - 1)))
 }
 
 /// Removes a space and everything in it. A device that still has something of it sends that again when it is linked.
@@ -181,12 +215,13 @@ pub(crate) async fn pull(
     Ok(([(header::CONTENT_TYPE, "application/json")], text_of(&page)).into_response())
 }
 
-/// Takes changes of a device. 409 `reload` says that it has to ask for what is new first.
+/// Takes changes of a device. A `reset` among them needs the grant `state:{space}:reset` as well. 409 `reload` says that it has to ask for what is new first.
 #[utoipa::path(post, path = "/api/state/{space}", tag = "state", params(("space" = String, Path)), request_body = PushRequest,
     responses((status = 200, body = PushReply), (status = 400), (status = 409), (status = 413)))]
 pub(crate) async fn push(
     State(context): State<Arc<Context>>,
     Service(states): Service<Arc<States>>,
+    Caller(caller): Caller,
     Path(space): Path<String>,
     request: Request,
 ) -> Result<axum::Json<PushReply>, Error> {
@@ -196,6 +231,9 @@ pub(crate) async fn push(
     }
     let bytes = body::read(request, &context.config.limits).await?;
     let batch = batch(&bytes)?;
+    if batch.changes.iter().any(|change| matches!(change, Change::Reset(_))) {
+        caller.require("state", "reset", space.as_str())?;
+    }
     match states.push(&space, batch).await? {
         Pushed::Taken { epoch, from, cursor, lost, now, .. } => {
             Ok(axum::Json(PushReply { epoch, from, cursor, lost, now: now.as_ms() }))

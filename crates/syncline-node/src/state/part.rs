@@ -49,7 +49,8 @@ impl Part for StatePart {
             let states = Arc::clone(&swept);
             async move { states.forget(SWEEP_LIMIT).await }
         });
-        setup.topic(Topic::beginning(EVENT, InitialCursor(Arc::clone(&states))).about("space"));
+        let topic = Topic::beginning(EVENT, InitialCursor(Arc::clone(&states))).about("space");
+        setup.topic(topic.readable_by("state", "read"));
         setup.offer(states);
         setup.page("state", Page::new::<ConsoleFiles>("/state", "state.html").in_menu("State"));
         setup.page("state", Page::new::<ConsoleFiles>("/state/frame", "state-frame.html").in_frames());

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use syncline_core::viewer::{InvalidSession, SessionId};
@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 use crate::Context;
 use crate::http::Error;
 use crate::http::{body, caller};
-use crate::part::{Routes, Rules, Service};
+use crate::part::{Name, Routes, Rules, Service};
 use crate::viewer::{Refused, Sample, Settings, Snapshot, Viewers};
 
 /// Largest heartbeat: an id of 64 characters, each of them escaped, fits many times.
@@ -29,16 +29,15 @@ const BEAT_MAX_BYTES: usize = 4_096;
 /// When a viewer that was refused for want of room may come again.
 const FULL_RETRY_SEC: u64 = 30;
 
-/// Heartbeats: open to everybody, and to pages of the sites that the configuration names.
-fn rules(settings: &Settings) -> Rules {
-    let rules = Rules::new().open().from_origins(&settings.allowed_origins);
-    rules.body_max_bytes(BEAT_MAX_BYTES).says_success()
-}
-
+/// Heartbeats are open to everybody, to pages of the sites that the configuration names, and to those of other sites that
+/// show a credential.
 pub(crate) fn routes(settings: &Settings) -> Routes {
+    let beating = Rules::new().needs("viewer", "beat", Name::Any).open();
+    let beating = beating.from_origins(&settings.allowed_origins).body_max_bytes(BEAT_MAX_BYTES);
+    let counting = Rules::new().needs("viewer", "count", Name::All);
     Routes::new()
-        .with_rules(Rules::new().says_success(), routes!(summary))
-        .with_rules(rules(settings), routes!(beat, preflight))
+        .with_rules(counting.says_success(), routes!(summary))
+        .with_rules(beating.says_success(), routes!(beat))
 }
 
 /// A sign of life of one page.
@@ -103,25 +102,6 @@ pub(crate) async fn beat(
     }
     let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(([json], Body::from(Bytes::from_static(b"{\"success\":true}"))).into_response())
-}
-
-/// Answers a browser that asks whether a page of another site may send heartbeats.
-#[utoipa::path(options, path = "/api/viewer", tag = "viewer",
-    responses((status = 204, description = "It may"), (status = 403)))]
-pub(crate) async fn preflight(
-    Service(settings): Service<Arc<Settings>>,
-    headers: HeaderMap,
-) -> Result<Response, Error> {
-    if rules(&settings).allowed_origin(&headers).is_none() {
-        let message = "pages of this site may not send heartbeats: add it to viewer.allowed_origins";
-        return Err(Error::new(StatusCode::FORBIDDEN, "foreign-origin", message));
-    }
-    let allowed = [
-        (header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST")),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type")),
-        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
-    ];
-    Ok((StatusCode::NO_CONTENT, allowed).into_response())
 }
 
 /// Tells who is watching, on which nodes, and how many there were over the last day.

@@ -101,8 +101,8 @@ impl Part for ViewerPart {
         });
         let measured = Arc::clone(&viewers);
         setup.on_scrape(move || measured.measure());
-        setup.topic(Topic::beginning("viewer", Now(Arc::clone(&viewers))));
-        setup.topic(Topic::new("job"));
+        setup.topic(Topic::beginning("viewer", Now(Arc::clone(&viewers))).readable_by("viewer", "count"));
+        setup.topic(Topic::new("job").readable_by("job", "read"));
         setup.offer(Arc::clone(&self.settings));
         setup.offer(viewers);
         setup.offer(scheduler);

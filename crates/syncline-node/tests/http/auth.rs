@@ -41,7 +41,10 @@ async fn with_a_token_set_everything_needs_it_but_health_heartbeats_and_the_sess
 async fn without_a_token_configured_nobody_is_asked() {
     let world = World::new("").await;
     assert_eq!(world.get("/api/kv").await.status, 200);
-    assert_eq!(world.get("/api/session").await.value(), json!({ "required": false, "authenticated": true }));
+    assert_eq!(
+        world.get("/api/session").await.value(),
+        json!({ "required": false, "authenticated": true, "kind": "owner" })
+    );
 }
 
 #[tokio::test]
@@ -53,7 +56,7 @@ async fn a_refused_caller_is_told_before_its_body_is_read_and_nothing_is_stored(
     let put =
         Request::put("/api/kv/a").header(header::CONTENT_TYPE, "application/json").body(unread).unwrap();
     let answer = world.send(put).await;
-    answer.refused(401, "unauthorized");
+    answer.refused(401, "token-missing");
     assert_eq!(answer.header("www-authenticate"), "Bearer realm=\"syncline\"");
     assert!(!answer.text().contains("canary"));
     let mut refused = 0;
@@ -85,20 +88,23 @@ async fn a_browser_signs_in_with_the_token_and_goes_on_with_a_cookie() {
         world.send(get.body(Body::empty()).unwrap()).await
     };
     assert_eq!(session(None).await.value(), json!({ "required": true, "authenticated": false }));
-    world.json("POST", "/api/session", "{\"token\":\"wrong\"}").await.refused(401, "unauthorized");
+    world.json("POST", "/api/session", "{\"token\":\"wrong\"}").await.refused(401, "token-invalid");
     world.json("POST", "/api/session", "{}").await.refused(400, "invalid-body");
     let large = json!({ "token": "x".repeat(8_000) }).to_string();
     world.json("POST", "/api/session", &large).await.refused(413, "too-large");
 
     let signed_in = world.json("POST", "/api/session", &json!({ "token": TOKEN }).to_string()).await;
-    assert_eq!(signed_in.value(), json!({ "required": true, "authenticated": true }));
+    assert_eq!(signed_in.value(), json!({ "required": true, "authenticated": true, "kind": "owner" }));
     let set = signed_in.header("set-cookie");
     for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
         assert!(set.contains(part), "{set}");
     }
     assert!(!set.contains("canary"), "{set}");
     let cookie = set.split(';').next().unwrap();
-    assert_eq!(session(Some(cookie)).await.value(), json!({ "required": true, "authenticated": true }));
+    assert_eq!(
+        session(Some(cookie)).await.value(),
+        json!({ "required": true, "authenticated": true, "kind": "owner" })
+    );
     assert_eq!(call(&world, "GET", "/api/kv", &[("cookie", cookie)]).await, 200);
     assert_eq!(call(&world, "GET", "/api/kv", &[("cookie", &cookie.replace('a', "b"))]).await, 401);
 

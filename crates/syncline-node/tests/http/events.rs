@@ -16,8 +16,13 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) async fn open(world: &World, path: &str) -> Reader {
-        let get = Request::get(path).header(header::HOST, HOST).body(Body::empty()).unwrap();
-        let response = world.app.clone().oneshot(get).await.unwrap();
+        Reader::of(world, Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    /// Opens a stream by a request of one's own.
+    pub(crate) async fn of(world: &World, mut request: Request<Body>) -> Reader {
+        request.headers_mut().insert(header::HOST, HOST.parse().unwrap());
+        let response = world.app.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");

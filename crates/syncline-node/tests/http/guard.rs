@@ -171,7 +171,7 @@ async fn pages_of_named_sites_may_send_heartbeats_and_nothing_else() {
     assert_eq!(answer.status, 204);
     assert_eq!(answer.header("access-control-allow-origin"), "https://shop.example");
     assert_eq!(answer.header("access-control-allow-methods"), "POST");
-    assert_eq!(answer.header("access-control-allow-headers"), "content-type");
+    assert_eq!(answer.header("access-control-allow-headers"), "authorization, content-type");
     let answer = world.send(from(beat(), "https://shop.example")).await;
     assert_eq!((answer.status.as_u16(), answer.header("vary")), (200, "origin"));
     assert_eq!(answer.header("access-control-allow-origin"), "https://shop.example");

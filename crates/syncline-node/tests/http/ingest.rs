@@ -154,9 +154,9 @@ async fn ss_27_what_is_wrong_with_a_batch_is_said_and_nothing_of_it_is_stored() 
 #[tokio::test]
 async fn ss_27_changes_need_the_token() {
     let world = World::new(&format!("token = \"open-sesame\"\n{KINDS}")).await;
-    post(&world, json!({ "entries": [] })).await.refused(401, "unauthorized");
-    world.get("/api/entities/order").await.refused(401, "unauthorized");
-    world.get("/api/outbox").await.refused(401, "unauthorized");
+    post(&world, json!({ "entries": [] })).await.refused(401, "token-missing");
+    world.get("/api/entities/order").await.refused(401, "token-missing");
+    world.get("/api/outbox").await.refused(401, "token-missing");
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! The HTTP API without a socket: every rule of the door and every route, through the same router that serves.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+mod access;
 mod auth;
+mod cors;
 mod door;
 mod effects;
 mod entities;
@@ -15,6 +17,7 @@ mod pages;
 mod queues;
 mod routes;
 mod state;
+mod tenants;
 mod texts_postgres;
 mod viewer;
 mod world;

@@ -162,8 +162,8 @@ async fn st_36_one_stream_tells_of_many_spaces_and_of_no_other() {
 #[tokio::test]
 async fn st_23_a_token_is_needed_where_there_is_one() {
     let world = World::new("token = \"a-token-long-enough-for-anybody\"\n").await;
-    world.get(LIST).await.refused(401, "unauthorized");
-    world.json("POST", LIST, "{}").await.refused(401, "unauthorized");
+    world.get(LIST).await.refused(401, "token-missing");
+    world.json("POST", LIST, "{}").await.refused(401, "token-missing");
 }
 
 /// Asking for a space used to make it, so that any page in the world could use up all ten thousand of them with images,

@@ -7,14 +7,13 @@ use super::{api_description, operations};
 use crate::RouterNode;
 
 /// The operations of a node with all systems that ask for no token: health, signing in, and the heartbeats of pages.
-pub const OPEN_WITH_ALL_SYSTEMS: [(&str, &str); 7] = [
+pub const OPEN_WITH_ALL_SYSTEMS: [(&str, &str); 6] = [
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/api/session"),
     ("POST", "/api/session"),
     ("DELETE", "/api/session"),
     ("POST", "/api/viewer"),
-    ("OPTIONS", "/api/viewer"),
 ];
 
 /// Addresses that answer pages of other sites too: they hold no data.

@@ -8,8 +8,9 @@ use syncline_core::outbox::{Moment, check_entity_id};
 use syncline_store::inbox::{Entity, LIST_MAX};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::Error;
+use crate::access::Principal;
 use crate::http::body::{Json, Path, Query};
+use crate::http::{Caller, Error};
 use crate::inbox::{self, Entities};
 use crate::part::Service;
 
@@ -77,10 +78,11 @@ impl Page {
     }
 }
 
-/// Lists the kinds of entities there are.
+/// Lists the kinds of entities that the caller may read.
 #[utoipa::path(get, path = "/api/entities", tag = "outbox", responses((status = 200, body = Kinds)))]
-pub(crate) async fn kinds(Service(entities): Service<Entities>) -> axum::Json<Kinds> {
-    let kinds = entities.kinds().iter();
+pub(crate) async fn kinds(Service(entities): Service<Entities>, Caller(caller): Caller) -> axum::Json<Kinds> {
+    let may = |name: &str| caller.require("entity", "read", name).is_ok();
+    let kinds = entities.kinds().iter().filter(|kind| may(kind.entity_type.as_str()));
     let types = kinds.map(|kind| KindView { name: kind.entity_type.to_string(), settings: kind.editable });
     axum::Json(Kinds { types: types.collect() })
 }
@@ -90,9 +92,11 @@ pub(crate) async fn kinds(Service(entities): Service<Entities>) -> axum::Json<Ki
     responses((status = 200, body = EntityList), (status = 400), (status = 404)))]
 pub(crate) async fn list(
     Service(entities): Service<Entities>,
+    Caller(caller): Caller,
     Path(name): Path<String>,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<EntityList>, Error> {
+    check_kind(&entities, &caller, &name)?;
     let limit = page.limit()?;
     let after = page.after.as_deref().map(str::parse).transpose();
     let after =
@@ -110,8 +114,10 @@ pub(crate) async fn list(
     responses((status = 200, body = EntityView), (status = 400), (status = 404)))]
 pub(crate) async fn read(
     Service(entities): Service<Entities>,
+    Caller(caller): Caller,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Response, Error> {
+    check_kind(&entities, &caller, &name)?;
     checked(&id)?;
     let entity = entities.entity(&name, &id).await?;
     let entity = entity.ok_or_else(|| Error::missing(format!("there is no {name} with this id")))?;
@@ -125,10 +131,12 @@ pub(crate) async fn read(
     responses((status = 200, body = EntityView), (status = 400), (status = 403), (status = 404), (status = 412), (status = 413)))]
 pub(crate) async fn write(
     Service(entities): Service<Entities>,
+    Caller(caller): Caller,
     Path((name, id)): Path<(String, String)>,
     headers: HeaderMap,
     Json(payload): Json<Box<RawValue>>,
 ) -> Result<Response, Error> {
+    check_kind(&entities, &caller, &name)?;
     checked(&id)?;
     if inbox::is_deep(payload.get()) {
         let message = format!("a setting is nested at most {} deep", inbox::DEPTH_MAX);
@@ -137,6 +145,13 @@ pub(crate) async fn write(
     let expected = headers.get(header::IF_MATCH).map(moment_of).transpose()?;
     let entity = entities.put(&name, &id, payload.get(), expected).await?;
     respond(&name, entity)
+}
+
+/// Refuses a kind that is not there. Of those that are, the refusal names what the caller may read.
+fn check_kind(entities: &Entities, caller: &Principal, name: &str) -> Result<(), Error> {
+    let Err(inbox::Error::Unknown { name, mut known }) = entities.kind(name).map(drop) else { return Ok(()) };
+    known.retain(|kind| caller.require("entity", "read", kind).is_ok());
+    Err(inbox::Error::Unknown { name, known }.into())
 }
 
 fn view(name: &str, entity: Entity) -> Result<EntityView, Error> {

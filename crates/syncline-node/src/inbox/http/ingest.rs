@@ -2,6 +2,8 @@
 //!
 //! The answer to the plain contract is `{ "ok": true }`, or an error and nothing is stored. A sender that gives its name and
 //! its entries' ids is told of each entry what became of it; that is how it knows which of them to try again.
+//!
+//! A sender is who it is, not who it says: of a key it is the key's name, of a person the subject.
 
 use std::sync::Arc;
 
@@ -9,11 +11,12 @@ use axum::extract::{Request, State};
 use http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use syncline_core::outbox::{EntryResult, IngestReply, Posted};
+use syncline_core::outbox::{EntryResult, IngestReply, Posted, SenderId};
 use utoipa::ToSchema;
 
 use crate::Context;
-use crate::http::{Error, body};
+use crate::access::Principal;
+use crate::http::{Caller, Error, body};
 use crate::inbox::{Batch, Entities, Refused};
 use crate::part::Service;
 
@@ -24,7 +27,8 @@ pub(super) const BODY_MAX_BYTES: usize = 16 * 1024 * 1024;
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "it describes what core's type reads")]
 pub(crate) struct SyncBatch {
-    /// Who sends it, for results per entry.
+    /// Who sends it, for results per entry. Of a caller that is not the owner it is the name of its key or its subject;
+    /// where it is absent and the entries have ids, that name is filled in.
     sender: Option<String>,
     /// At most 1,000.
     entries: Vec<SyncEntry>,
@@ -63,6 +67,7 @@ pub(crate) struct SyncAnswer {
 pub(crate) async fn sync(
     State(context): State<Arc<Context>>,
     Service(entities): Service<Entities>,
+    Caller(caller): Caller,
     request: Request,
 ) -> Result<axum::Json<IngestReply>, Error> {
     if !matches!(body::media_type(request.headers()), Some("application/json")) {
@@ -72,10 +77,11 @@ pub(crate) async fn sync(
     if !body::is_object(&bytes) {
         return Err(Error::invalid("invalid-body", "the body must be a JSON object with entries"));
     }
-    let posted: Posted<Box<RawValue>> =
+    let mut posted: Posted<Box<RawValue>> =
         serde_json::from_slice(&bytes).map_err(|error| body::not_json(&error))?;
+    let named = posted.sender.is_some();
+    name_sender(&caller, &mut posted)?;
     let batch = Batch::check(posted, &entities)?;
-    let named = batch.sender.is_some();
     let results = entities.apply(batch).await?;
     let ok = results.iter().all(EntryResult::is_taken);
     if let (false, false, Some(reason)) = (named, ok, results.iter().find_map(refusal)) {
@@ -83,6 +89,24 @@ pub(crate) async fn sync(
         return Err(Error::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", reason.to_owned()));
     }
     Ok(axum::Json(IngestReply { ok, results: named.then_some(results) }))
+}
+
+/// Puts the caller's own name where the sender's is, or refuses another one. Entries without ids have no sender.
+fn name_sender(caller: &Principal, posted: &mut Posted<Box<RawValue>>) -> Result<(), Error> {
+    let Some(subject) = caller.subject() else { return Ok(()) };
+    match &posted.sender {
+        Some(said) if said.as_str() != subject => {
+            let message = format!("the sender must be {subject}, who calls, and not {}", said.as_str());
+            Err(Error::new(StatusCode::FORBIDDEN, "forbidden", message))
+        }
+        Some(_) => Ok(()),
+        None => {
+            if posted.entries.iter().all(|entry| entry.id.is_some()) {
+                posted.sender = SenderId::new(subject).ok();
+            }
+            Ok(())
+        }
+    }
 }
 
 fn refusal(result: &EntryResult) -> Option<&str> {
