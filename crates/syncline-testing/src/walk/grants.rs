@@ -14,9 +14,6 @@ const GRANT: &str = "x-syncline-grant";
 /// The owner's token of the nodes here.
 const TOKEN: &str = "the-owner-of-the-walk";
 
-/// What a key needs for operations that any credential may call and whose answers are cut to its grants.
-const SOMETHING: &str = "lock:*:see";
-
 /// Checks of every operation of such a node: without a credential it answers 401, to a key that may nothing 403, and to a key
 /// with exactly the grant of its description neither. Operations without a grant refuse a key that has all the others.
 /// `builder` makes a node of a file, to which the keys are added at the end. Returns how many operations there are, and how
@@ -27,15 +24,22 @@ pub async fn every_route_needs_its_grant(
     names: Names<'_>,
 ) -> (usize, usize) {
     let described = operations(&api_description(&builder(file).router().await, None).await);
-    let all: BTreeSet<String> = described.iter().filter_map(|one| grant(one, names, "everything")).collect();
-    let everything = TestKey::new("everything", &all.iter().map(String::as_str).collect::<Vec<_>>());
+    let all: BTreeSet<String> =
+        described.iter().filter_map(|one| needed(one, names, "everything").grant()).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let everything = TestKey::new("everything", &all);
     let nothing = TestKey::new("nothing", &["nothing:nothing:nothing"]);
     let keys: Vec<Option<TestKey>> = described
         .iter()
         .enumerate()
         .map(|(number, operation)| {
             let name = format!("key-{number}");
-            grant(operation, names, &name).map(|grant| TestKey::new(&name, &[&grant]))
+            match needed(operation, names, &name) {
+                Needed::Owner => None,
+                // Whoever may read something may hear of it.
+                Needed::Something => Some(TestKey::new(&name, &all)),
+                Needed::Grant(grant) => Some(TestKey::new(&name, &[&grant])),
+            }
         })
         .collect();
     let tables = [&everything, &nothing].into_iter().chain(keys.iter().flatten()).map(TestKey::table);
@@ -74,24 +78,42 @@ fn refused(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
-/// The grant of an operation for a key of this name; `None` where no grant is enough.
-fn grant(operation: &Operation, names: Names<'_>, key: &str) -> Option<String> {
-    let described = operation.about[GRANT].as_str();
-    if described.is_none() {
-        let path = &operation.path;
-        assert!(operation.about["security"].is_null(), "{path} does not say who may call it");
+/// What an operation needs.
+enum Needed {
+    /// The owner: no grant is enough.
+    Owner,
+    /// Any grant: the answer is cut to what the caller may read.
+    Something,
+    Grant(String),
+}
+
+impl Needed {
+    fn grant(self) -> Option<String> {
+        match self {
+            Needed::Grant(grant) => Some(grant),
+            Needed::Owner | Needed::Something => None,
+        }
     }
-    match described? {
-        "owner" => None,
-        "any" => Some(SOMETHING.to_owned()),
-        grant => {
+}
+
+/// What an operation needs of a key of this name.
+fn needed(operation: &Operation, names: Names<'_>, key: &str) -> Needed {
+    let (path, described) = (&operation.path, operation.about[GRANT].as_str());
+    match described {
+        None => {
+            assert!(operation.about["security"].is_null(), "{path} does not say who may call it");
+            Needed::Something
+        }
+        Some("owner") => Needed::Owner,
+        Some("any") => Needed::Something,
+        Some(grant) => {
             let mut grant = grant.replace("{caller}", key);
             for variable in operation.parameters("path") {
                 let known = names.iter().find(|(known, _)| *known == variable);
                 grant = grant.replace(&format!("{{{variable}}}"), known.map_or(INVENTED, |(_, name)| name));
             }
-            assert!(!grant.contains('{'), "{}: {grant} names no variable of the path", operation.path);
-            Some(grant)
+            assert!(!grant.contains('{'), "{path}: {grant} names no variable of the path");
+            Needed::Grant(grant)
         }
     }
 }
