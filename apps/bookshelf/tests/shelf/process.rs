@@ -49,6 +49,11 @@ impl World {
         World { runtime, upstreams, file, isbns }
     }
 
+    /// What an API saw of its callers.
+    fn figures(&self, api: &str) -> Figures {
+        self.upstreams.stats().apis.into_iter().find(|figures| figures.api == api).unwrap()
+    }
+
     fn node(&self, folder: TempDir, database: Option<&str>) -> Node {
         let apis = self.upstreams.environment();
         let mut environment: Vec<(&str, &str)> =
@@ -201,7 +206,7 @@ fn bk_07_scans_and_work_under_way_survive_kill_9() {
     let shown = scan(&node, &world.isbns).join().unwrap();
     world.check_books(&shown);
     for (_, api, _) in PACES {
-        let figures = world.upstreams.figures(api);
+        let figures = world.figures(api);
         println!("{figures:?}");
         assert!(figures.smallest_gap_ms >= Some(figures.interval_ms as f64), "{figures:?}");
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::mint::token_for;
-use crate::program::{run, syncline};
+use syncline_testing::process::{run, syncline};
 
 const SECRET: &str = "correct-horse-battery-staple-correct";
 
