@@ -14,7 +14,7 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 /// A public key as the file has it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PublicKey<'a> {
     /// The modulus and the exponent.
     Rsa { n: &'a [u8], e: &'a [u8] },
