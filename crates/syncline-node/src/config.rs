@@ -1,7 +1,8 @@
 //! What a node is told to do: flags over environment over `syncline.toml` over defaults.
 //!
 //! [`Config::load`] either answers with settings that all make sense or with every problem at once, each with its place
-//! ([`Problem`]). It opens nothing but the file itself: whether a port is free or a database answers shows at start.
+//! ([`Problem`]). It opens nothing but the file itself and the files of keys and secrets that it names: whether a port is free
+//! or a database answers shows at start.
 
 mod access;
 mod print;

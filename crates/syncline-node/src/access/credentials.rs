@@ -93,7 +93,9 @@ impl Credentials {
         let token = Token::read(bearer)?;
         let issuer = held.issuers.iter().find(|issuer| issuer.settings.issuer == token.claims.iss);
         let issuer = issuer.ok_or(Refusal::Invalid("no issuer of this node has its `iss`"))?;
-        let principal = Arc::new(issuer.principal(&token, wall)?);
+        // Held until the token is remembered: a list that drops its key makes the node forget it, and must come after.
+        let keys = issuer.keys();
+        let principal = Arc::new(issuer.principal(&keys, &token, wall)?);
         held.verified.remember(hash.0, Arc::clone(&principal));
         Ok(principal)
     }

@@ -4,7 +4,7 @@
 //! So no key of one issuer serves for another, whatever a token's header says.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use syncline_core::access::Ceiling;
@@ -21,7 +21,7 @@ use crate::secret::Secret;
 /// By how much clocks of issuers may differ from ours.
 const LEEWAY: Duration = Duration::from_secs(60);
 
-/// Most keys of one issuer in the file: a token without a key's id is tried with each.
+/// Most keys of one issuer in the file, and most with which one token is tried.
 pub(crate) const KEYS_MAX: usize = 16;
 
 /// One of `[[issuers]]`.
@@ -109,24 +109,34 @@ impl IssuerSettings {
 pub(super) struct Issuer {
     pub(super) settings: IssuerSettings,
     origins: Arc<[String]>,
-    keys: RwLock<Arc<[IssuerKey]>>,
+    keys: RwLock<Vec<IssuerKey>>,
     /// Told when a token names a key that is not known: the published list may have it by now.
     pub(super) unknown_key: Notify,
 }
 
 impl Issuer {
     pub(super) fn new(settings: IssuerSettings) -> Issuer {
-        let keys: Arc<[IssuerKey]> = match &settings.keys {
-            KeySource::Listed(keys) => keys.as_slice().into(),
-            KeySource::Published(_) => Arc::default(),
+        let keys = match &settings.keys {
+            KeySource::Listed(keys) => keys.clone(),
+            KeySource::Published(_) => Vec::new(),
         };
         let origins = settings.origins.as_slice().into();
         Issuer { settings, origins, keys: RwLock::new(keys), unknown_key: Notify::new() }
     }
 
+    /// The keys of the moment. While they are held, no published list replaces them.
+    pub(super) fn keys(&self) -> RwLockReadGuard<'_, Vec<IssuerKey>> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Who shows this token, once everything about it is right.
-    pub(super) fn principal(&self, token: &Token<'_>, wall: Timestamp) -> Result<Principal, Refusal> {
-        let key_ends = self.check_signature(&token.signed, wall)?;
+    pub(super) fn principal(
+        &self,
+        keys: &[IssuerKey],
+        token: &Token<'_>,
+        wall: Timestamp,
+    ) -> Result<Principal, Refusal> {
+        let key_ends = self.check_signature(keys, &token.signed, wall)?;
         let claims = &token.claims;
         if !claims.aud.has(&self.settings.audience) {
             return Err(Refusal::Invalid("its `aud` names another audience than this node"));
@@ -160,17 +170,23 @@ impl Issuer {
     }
 
     /// Checks the signature with the keys that may have made it. Answers with the end of the one that did.
-    fn check_signature(&self, signed: &Signed<'_>, wall: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+    fn check_signature(
+        &self,
+        keys: &[IssuerKey],
+        signed: &Signed<'_>,
+        wall: Timestamp,
+    ) -> Result<Option<Timestamp>, Refusal> {
         if signed.header.alg != self.settings.algorithm.as_str() {
             return Err(Refusal::Invalid("its `alg` is not the one of its issuer"));
         }
-        let keys = Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner));
         let kid = signed.header.kid.as_deref();
         let mut candidates = keys
             .iter()
             .filter(|key| {
                 key.is_live(wall) && (kid.is_none() || key.kid.is_none() || key.kid.as_deref() == kid)
             })
+            // A forged token without a key's id must not cost more than this many checks.
+            .take(KEYS_MAX)
             .peekable();
         if candidates.peek().is_none() {
             self.unknown_key.notify_one();
@@ -186,7 +202,7 @@ impl Issuer {
         let same = keys.len() == new.len()
             && keys.iter().zip(&new).all(|(old, new)| old.kid == new.kid && old.key.is(&new.key));
         if !same {
-            *keys = new.into();
+            *keys = new;
         }
         !same
     }
