@@ -115,6 +115,8 @@ impl Replica {
                     let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
                     if lacks && index && self.phase == Phase::Loading {
                         self.work.write_after_loading(key);
+                    } else if lacks && self.is_put_off(&key, &asked) {
+                        self.work.read(key);
                     } else if lacks {
                         lacking.insert(key);
                     } else if !self.work.dirty.contains(&key) {
@@ -130,6 +132,16 @@ impl Replica {
             InFlight::Probe { ask: asked, keys } if asked == ask => self.on_probed(&keys, found),
             other => self.requests.send(other),
         }
+    }
+
+    /// Whether `key` holds an entity that the index does not list yet and that index, `asked` for too, has to be read again:
+    /// the two are written at once, so that a put that is refused leaves nothing behind.
+    fn is_put_off(&self, key: &str, asked: &Set) -> bool {
+        let layout = self.index.layout();
+        let Kind::Entity(id) = layout.kind(key) else { return false };
+        let index = layout.index_key(id);
+        let again = asked.contains(&index) && self.work.dirty.contains(&index);
+        again && self.ops.adds(id, layout)
     }
 
     /// Changes to the index are taken in before entities, so that these are known to be listed.

@@ -84,10 +84,10 @@ impl Replica {
             made = Some(Entry { stamp, live: true });
             self.index.join(id, Entry { stamp, live: true });
             self.recent.note(id);
+        }
+        if !listed || self.ops.adds(id, layout) {
             keys.insert(layout.index_key(id));
-        } else {
-            // Listed by an operation that is not stored yet: then this one is not, either.
-            keys.extend(self.unstored(id));
+            self.ops.count_addition();
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
         self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
@@ -269,6 +269,7 @@ impl Replica {
         let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
         if news {
             self.recent.note(id);
+            self.ops.count_addition();
         }
         // The node took it for news because it has forgotten a later removal or reset, or never heard of it.
         match self.index.entry(id) {
