@@ -124,3 +124,40 @@ test("ac_06 a stolen, expired or forged token is of no use", async ({ page }) =>
   expect(await call(page, lock, forged, { holder: "forger", ttl_ms: 5_000 })).toMatchObject({ status: 401, code: "token-invalid" });
   await close();
 });
+
+test("ac_09 a token is asked for once, and again when it has ended", async ({ page }) => {
+  const { shop, node, close } = await openSites();
+  let asked = 0;
+  // The first one has ended when it comes: a laptop that slept.
+  await page.exposeFunction("newToken", () => ((asked += 1), tokenFor("7", asked === 1 ? -120 : 600)));
+  await page.goto(shop.url);
+  await page.evaluate(
+    async ([url]) => {
+      const { openState } = await import(/** @type {any} */ ("/pkg/state.js"));
+      const tab = /** @type {any} */ (window);
+      const token = () => tab.newToken();
+      tab.states = ["cart-7", "cart-7"].map((space, n) => openState({ name: `basket ${n}`, bridge: { url, space, token } }));
+      await Promise.all(tab.states.map((/** @type {any} */ state) => state.ready));
+      await tab.states[0].put("apples", { n: 3 });
+    },
+    [node.url],
+  );
+  await expect.poll(() => page.evaluate(() => /** @type {any} */ (window).states[1].ids().join(" "))).toBe("apples");
+  // Two states, their questions and one stream: one question for each of the two tokens.
+  expect(asked).toBe(2);
+  await close();
+});
+
+test("ac_04 ac_09 a secret key is refused in a page, and a token that is no use is told in the status", async ({ page }) => {
+  const { shop, node, close } = await openSites();
+  await page.goto(shop.url);
+  const refused = page.evaluate(async () => {
+    const { openState } = await import(/** @type {any} */ ("/pkg/state.js"));
+    openState({ name: "secret", bridge: { space: "cart-7", token: `slk_${"a".repeat(43)}` } });
+  });
+  await expect(refused).rejects.toThrow(/belongs on servers/);
+  await openBasket(page, { url: node.url, space: "cart-8", token: tokenFor("7") });
+  const link = () => page.evaluate(() => /** @type {any} */ (window).state.link);
+  await expect.poll(link).toMatchObject({ status: "refused", detail: "forbidden" });
+  await close();
+});

@@ -9,7 +9,8 @@
 import * as rules from "./syncline_bridge.js";
 import { lead } from "./leader.js";
 import { provided } from "./state-provided.js";
-import { listen } from "./state-stream.js";
+import { EXPIRED, listen, wordOf } from "./state-stream.js";
+import { Token } from "./token.js";
 import { wasmModule } from "./wasm.js";
 
 // A node that says nothing for so long is not reachable.
@@ -19,7 +20,7 @@ class Bridge {
   #base;
   #space;
   #address;
-  #headers;
+  #token;
   #name;
   #tell;
   #member;
@@ -31,7 +32,7 @@ class Bridge {
     this.#base = new URL(url, globalThis.location?.href);
     this.#space = space;
     this.#address = new URL(`/api/state/${encodeURIComponent(space)}`, this.#base);
-    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    this.#token = Token.of(token);
     this.#name = `syncline-state-bridge:${name}`;
     this.#tell = tell;
   }
@@ -66,7 +67,7 @@ class Bridge {
     up();
     globalThis.addEventListener?.("online", up, { signal });
     const onNumber = (number) => this.#tell("told", number);
-    const leave = listen({ base: this.#base, headers: this.#headers, space: this.#space, onUp: up, onNumber });
+    const leave = listen({ base: this.#base, token: this.#token, space: this.#space, onUp: up, onNumber });
     signal.addEventListener("abort", leave, { once: true });
   }
 
@@ -78,14 +79,15 @@ class Bridge {
   async #request(ask, address, options) {
     const term = this.#term.signal;
     const signal = AbortSignal.any([term, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]);
-    const headers = { ...this.#headers, ...options.headers };
     let refusal = "";
     try {
+      const headers = { ...(await this.#token.headers()), ...options.headers };
       const response = await fetch(address, { ...options, headers, signal, credentials: "same-origin", cache: "no-store" });
       const text = await response.text();
       if (response.ok) return this.#tell("answered", ask, text);
       // What the node refuses it will refuse again; what it fails at, it may not.
       if (response.status < 500) refusal = wordOf(text) ?? `status-${response.status}`;
+      if (refusal === EXPIRED) this.#token.expired(headers);
     } catch {
       // Not reachable: the rules wait and ask again.
     }
@@ -104,13 +106,3 @@ export const { init, initSync } = wasmModule({
 });
 
 Object.assign(provided, { Bridge, init, rules });
-
-// The stable word of an error's body.
-function wordOf(text) {
-  try {
-    const { code } = JSON.parse(text);
-    return typeof code === "string" && /^[a-z-]{1,64}$/.test(code) ? code : undefined;
-  } catch {
-    return undefined;
-  }
-}

@@ -42,7 +42,9 @@ function readBridge({ url = "/", space, token }) {
   if (typeof space !== "string" || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(space)) {
     throw invalid("bridge.space must have 1 to 64 letters, digits, dots, underscores or dashes");
   }
-  if (token !== undefined && typeof token !== "string") throw invalid("bridge.token must be a text");
+  if (!["undefined", "string", "function"].includes(typeof token)) throw invalid("bridge.token must be a text or a function");
+  // Everybody can read what a page holds.
+  if (String(token).startsWith("slk_")) throw invalid("bridge.token is a secret key, which belongs on servers; take a publishable one");
   if (!URL.canParse(url, globalThis.location?.href)) throw invalid("bridge.url must be an address");
   return { url, space, token };
 }

@@ -142,8 +142,11 @@ export interface StateBridge {
   url?: string | URL;
   /** Which space: 1 to 64 letters, digits, dots, underscores or dashes. */
   space: string;
-  /** The node's token, where a page is not signed in. */
-  token?: string;
+  /**
+   * A token or a publishable key, where a page is not signed in; or a function that gives one, such as a call of your back end. It is
+   * asked before a connection, one question at a time, and again shortly before the token ends.
+   */
+  token?: string | (() => string | Promise<string>);
 }
 
 /**
