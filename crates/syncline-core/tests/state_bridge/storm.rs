@@ -239,6 +239,13 @@ fn st_33_devices_whose_storage_is_cleared_end_in_step_and_lose_nothing() {
     println!("{} schedules, {clearings} storages cleared", tallies.len());
 }
 
+/// A device asked for everything anew, and then its clock was set back. It still went by the moment up to which all had been
+/// sent, before which everything now seemed to be: what the node did not have was taken for removed there.
+#[test]
+fn st_33_a_schedule_that_once_took_what_was_never_sent_for_removed() {
+    storm(5_802, true, false);
+}
+
 /// What a context without a bridge changed was shown on its device and never reached the node.
 #[test]
 fn st_31_contexts_without_a_bridge_beside_one_with_end_in_step_too() {

@@ -163,6 +163,7 @@ impl Replica {
         }
         let lacking = absorbed.lacking && place.is_some();
         if lacking && source == Source::Read && self.doubt_values(&document, place) {
+            self.seen.outdate(key);
             self.work.read(key.to_owned());
             return false;
         }

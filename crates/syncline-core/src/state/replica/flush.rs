@@ -119,8 +119,8 @@ impl Replica {
                         self.work.read(key);
                     } else if lacks {
                         lacking.insert(key);
-                    } else if !self.work.dirty.contains(&key) {
-                        // What is to be read again is not known to say all.
+                    } else if !self.work.dirty.contains(&key) || self.seen.is_complete(&key) {
+                        // What is to be read again may not say all.
                         saying.insert(key);
                     }
                 }
@@ -134,14 +134,14 @@ impl Replica {
         }
     }
 
-    /// Whether `key` holds an entity that the index does not list yet and that index, `asked` for too, has to be read again:
-    /// the two are written at once, so that a put that is refused leaves nothing behind.
+    /// Whether the entity under `key` waits for an index that was `asked` for, does not say all and is to be read again: the two
+    /// are written at once, so that a put that is refused leaves nothing behind.
     fn is_put_off(&self, key: &str, asked: &Set) -> bool {
         let layout = self.index.layout();
         let Kind::Entity(id) = layout.kind(key) else { return false };
         let index = layout.index_key(id);
         let again = asked.contains(&index) && self.work.dirty.contains(&index);
-        again && self.ops.adds(id, layout)
+        again && !self.seen.is_complete(&index) && self.ops.wait_for(&index)
     }
 
     /// Changes to the index are taken in before entities, so that these are known to be listed.

@@ -405,7 +405,7 @@ impl Replica {
             // Storage says how far it came, if it is still there: what is remembered would hide that it was cleared.
             (self.link.cursor, self.link.kept) = (Cursor::default(), Cursor::default());
             self.link.cursor_due = false;
-        } else if self.link.kept.number > 0 {
+        } else if !self.link.kept.epoch.is_empty() {
             // And what was added since cannot be told from what was there before.
             (self.link.kept.number, self.link.kept.since) = (0, Stamp::ZERO);
             self.link.cursor = self.link.kept.clone();

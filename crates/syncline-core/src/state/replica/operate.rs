@@ -84,10 +84,10 @@ impl Replica {
             made = Some(Entry { stamp, live: true });
             self.index.join(id, Entry { stamp, live: true });
             self.recent.note(id);
-        }
-        if !listed || self.ops.adds(id, layout) {
-            keys.insert(layout.index_key(id));
             self.ops.count_addition();
+        }
+        if !listed || self.ops.may_list() {
+            keys.insert(layout.index_key(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
         self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });

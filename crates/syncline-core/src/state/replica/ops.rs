@@ -89,14 +89,6 @@ impl Op {
         self.keys.is_empty() && !self.moving
     }
 
-    fn puts(&self, id: &str) -> bool {
-        match &self.request {
-            Request::Put(put, _) => put == id,
-            Request::Remote(changes) => changes.iter().any(|change| change.id() == id),
-            _ => false,
-        }
-    }
-
     fn waits_for(&self, keys: &Set) -> bool {
         self.keys.iter().any(|key| keys.contains(key))
     }
@@ -113,7 +105,7 @@ pub(super) struct Operations {
     one_by_one: usize,
     /// Numbers operations as they are begun.
     begun: u64,
-    /// The last one that listed an entity; ten thousand that list none are not searched for it.
+    /// The last one that listed an entity.
     added: u64,
     /// Chunks to be written before the layout changes, last one first.
     moving: Vec<Vec<(String, String)>>,
@@ -193,11 +185,9 @@ impl Operations {
         self.added = self.begun;
     }
 
-    /// Whether one that waits for the index to be stored put `id` there: what is put meanwhile is not stored before, either.
-    pub(super) fn adds(&self, id: &str, layout: Layout) -> bool {
-        let key = layout.index_key(id);
-        let mut additions = self.under_way.iter().take_while(|op| op.number <= self.added);
-        additions.any(|op| op.puts(id) && op.keys.contains(&key))
+    /// Whether one under way may have listed what is put now: then that is not stored before the index is.
+    pub(super) fn may_list(&self) -> bool {
+        self.under_way.front().is_some_and(|op| op.number <= self.added)
     }
 
     /// Whether an operation waits until one of `keys` is stored.
