@@ -101,7 +101,8 @@ impl Default for Nextest<'_> {
 
 /// Unit and integration tests, with a PostgreSQL of their own unless one is named from outside.
 pub(crate) fn nextest(workspace: &Workspace, how: &Nextest<'_>) -> Result<Tally> {
-    let report = workspace.target.join("nextest").join(how.profile).join("junit.xml");
+    // Nextest keeps its reports there, wherever Cargo builds.
+    let report = workspace.root.join("target/nextest").join(how.profile).join("junit.xml");
     files::forget(&report)?;
     let mut run =
         workspace.cargo(["nextest", "run", "--workspace", "--no-fail-fast", "--profile", how.profile]);
