@@ -224,9 +224,11 @@ impl Engine {
         session.commit().await
     }
 
-    /// Waits for what is under way and closes every connection.
+    /// Waits for what is under way and closes every connection; for no longer than any call takes.
     pub(crate) async fn close(&self) {
-        self.pool.close().await;
+        if timeout(CONNECT_MAX + ANSWER_MAX, self.pool.close()).await.is_err() {
+            tracing::warn!(store = %self.store, "the server did not answer while its connections were closed; they are given up");
+        }
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -11,6 +11,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{Executor, FromRow, SqlSafeStr};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{ANSWER_MAX, Engine, no_answer};
@@ -50,6 +51,9 @@ const BEGIN_POOLED_UNSYNCED: &str =
 
 /// A connection that has not come by then is a reason to ask which server takes writes.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a server may take to answer on a connection that is given back.
+const GIVE_BACK_MAX: Duration = Duration::from_secs(2);
 
 /// A statement ready to be sent.
 pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
@@ -239,6 +243,17 @@ impl Drop for Session {
     fn drop(&mut self) {
         if self.in_transaction || self.unsettled {
             self.connection.close_on_drop();
+        } else {
+            give_back(&mut self.connection);
         }
+    }
+}
+
+/// Gives a connection back to its pool. The pool asks the server once more, and a server that is frozen never answers: then the
+/// connection is given up, so that it does not keep its place from those that lead elsewhere.
+pub(super) fn give_back(connection: &mut PoolConnection<Postgres>) {
+    if let Ok(runtime) = Handle::try_current() {
+        let back = connection.return_to_pool();
+        runtime.spawn(async move { timeout(GIVE_BACK_MAX, back).await });
     }
 }

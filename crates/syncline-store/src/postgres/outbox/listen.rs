@@ -18,6 +18,7 @@ use sqlx::query::QueryScalar;
 
 use super::super::Engine;
 use super::super::listen::{Listener, Received};
+use super::super::session::give_back;
 use crate::names::Schema;
 use crate::outbox::wakes::Wakes;
 
@@ -154,8 +155,18 @@ type Question = QueryScalar<'static, Postgres, i64, PgArguments>;
 
 /// The answer to a question, or an error where the connection is silent. No statement is prepared for it.
 async fn number(pool: &PgPool, question: Question) -> sqlx::Result<i64> {
-    let asked = question.persistent(false).fetch_one(pool);
-    tokio::time::timeout(ANSWER_MAX, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    let mut connection = pool.acquire().await?;
+    let asked = question.persistent(false).fetch_one(&mut *connection);
+    match tokio::time::timeout(ANSWER_MAX, asked).await {
+        Ok(answer) => {
+            give_back(&mut connection);
+            answer
+        }
+        Err(_) => {
+            connection.close_on_drop();
+            Err(sqlx::Error::PoolTimedOut)
+        }
+    }
 }
 
 fn wake(wakes: &Weak<Wakes>) {
