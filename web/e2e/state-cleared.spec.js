@@ -102,7 +102,7 @@ test("st_35 eight tabs add to one key at once: all are answered, and at rest not
         new Promise((resolve) => {
           const request = indexedDB.open(name);
           request.onsuccess = () => {
-            const counter = request.result.transaction("revision").objectStore("revision").get("revision");
+            const counter = request.result.transaction("revision").objectStore("revision").get("last");
             counter.onsuccess = () => resolve((request.result.close(), counter.result));
           };
         }),

@@ -138,3 +138,19 @@ export function encodesValues(): void {
   // @ts-expect-error a codec has both ways
   openState({ codec: { encode: (value: object) => value } });
 }
+
+/** A state of one person, on a node that wants to know who that is. */
+export async function signsInAndOut(name: string): Promise<number> {
+  const token = async () => (await fetch("/token")).text();
+  const state = openState<Item>({ user: name, bridge: { url: "https://node.example", space: `cart-${name}`, token } });
+  state.subscribe((event) => {
+    if (event.type === "link" && event.status === "needs-auth") console.log(event.detail, event.grant);
+    if (event.type === "closed" && event.reason === "erased") console.log("signed out elsewhere");
+  });
+  state.resumeBridge({ token: async () => null });
+  // @ts-expect-error a token is a text or a function
+  state.resumeBridge({ token: 7 });
+  const waiting: number = state.unsent;
+  const { unsent } = await state.close({ erase: true });
+  return waiting + unsent;
+}

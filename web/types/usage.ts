@@ -92,13 +92,19 @@ export function advice(error: unknown): string {
     case "invalid-argument":
     case "unsupported-environment":
     case "not-initialized":
+    case "secret-key":
       return "fix the call";
+    case "needs-auth":
+      return `sign in: ${error.reason ?? ""} ${error.grant ?? ""}`;
+    case "refused":
+      return error.reason ?? "look at the node";
     case "wasm-blocked":
     case "worker-blocked":
       return "fix the Content-Security-Policy";
     case "wasm-load-failed":
     case "ping-failed":
     case "ping-refused":
+    case "unreachable":
       return error.retryable ? "wait" : "fix the server";
     case "stopped":
     case "answer-lost":

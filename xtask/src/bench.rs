@@ -19,6 +19,9 @@ use crate::{command, files, screen, setup, wasm};
 pub(crate) struct Options {
     /// What to measure; without it, a list
     name: Option<String>,
+    /// Leave the peers out: to compare two trees, one after the other
+    #[arg(long)]
+    ours: bool,
     /// Arguments for the bench itself
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -51,6 +54,9 @@ pub(crate) fn perform(workspace: &Workspace, options: &Options) -> Result<()> {
     let mut run = runner(workspace, bench)?;
     run.args(&options.arguments);
     run.env("SYNCLINE_BIN", workspace.binary("release", "syncline")).env("BENCH_JSON", &figures);
+    if options.ours {
+        run.env("BENCH_OURS", "1");
+    }
     command::stream(&mut run)?;
     let text = fs::read_to_string(&figures)
         .with_context(|| format!("bench {name} left no figures in $BENCH_JSON"))?;

@@ -28,6 +28,8 @@ pub(crate) enum Need {
     Nextest,
     /// PostgreSQL's server programs; tests that kill a server need them even where `TEST_DATABASE_URL` names another.
     Postgres,
+    /// Patroni and etcd, for a cluster that fails over.
+    Cluster,
     /// Chromium, and fonts for all that the pages may show.
     Chromium,
     /// Firefox, for what an engine does differently.
@@ -44,6 +46,7 @@ pub(crate) const EVERYTHING: &[Need] = &[
     Need::RustComponents,
     Need::Nextest,
     Need::Postgres,
+    Need::Cluster,
     Need::Chromium,
     Need::Firefox,
     Need::Npm,

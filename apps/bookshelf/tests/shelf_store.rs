@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use futures::future::join_all;
-use sqlx::{Connection, PgConnection, SqliteConnection};
+use sqlx::{Connection, PgConnection};
 use syncline_bookshelf::shelf_store::{
     ADD_MAX, BOOK_MAX_BYTES, Cover, Found, LIST_MAX, MIGRATIONS, ShelfStore,
 };
@@ -37,9 +37,10 @@ impl Fixture {
     async fn finds_kept(&self) -> i64 {
         match self.store.backend() {
             Backend::Sqlite => {
-                let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+                let connection =
+                    rusqlite::Connection::open(self.url.strip_prefix("sqlite:").unwrap()).unwrap();
                 let count = "SELECT count(*) FROM syncline_shelf_finds";
-                sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap()
+                connection.query_row(count, [], |row| row.get(0)).unwrap()
             }
             Backend::Postgres => {
                 let mut connection = PgConnection::connect(&self.url).await.unwrap();

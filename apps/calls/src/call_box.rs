@@ -4,14 +4,15 @@
 //! into `sync_outbox` in the same transaction. Guarantees that a call, its recording's row and their entries are committed
 //! together or not at all.
 
-use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::TransactionBehavior;
+use rusqlite::params;
 use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection as _, Executor as _, PgConnection, SqliteConnection};
+use sqlx::{Connection as _, Executor as _, PgConnection};
 
-use syncline_store::outbox::{NewEntry, enqueue_in};
+use syncline_store::outbox::{NewEntry, enqueue_in, enqueue_in_postgres};
 
 /// How long another writer is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,33 +31,15 @@ const INSERT_CALL: &str = "INSERT INTO call_logs (id, caller_number, disposition
     VALUES ($1, $2, $3, $4, $5)";
 const INSERT_RECORDING: &str = "INSERT INTO recordings (id, call_log_id) VALUES ($1, $2)";
 
-/// The same statements on either connection.
-macro_rules! insert_all {
-    ($transaction:expr, $call:expr) => {{
-        let (transaction, call) = ($transaction, $call);
-        let insert = sqlx::query(INSERT_CALL)
-            .bind(&call.id)
-            .bind(&call.caller_number)
-            .bind(&call.disposition)
-            .bind(&call.started_at)
-            .bind(i64::from(call.duration_sec));
-        insert.execute(&mut **transaction).await.map_err(Error::Database)?;
-        if let Some(recording) = &call.recording_id {
-            let insert = sqlx::query(INSERT_RECORDING).bind(recording).bind(&call.id);
-            insert.execute(&mut **transaction).await.map_err(Error::Database)?;
-        }
-        for entry in entries(call) {
-            enqueue_in(&mut **transaction, &entry).await?;
-        }
-    }};
-}
-
 /// Why a call could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The application's database failed or refused.
     #[error("the application's database: {0}")]
-    Database(#[from] sqlx::Error),
+    Postgres(#[from] sqlx::Error),
+    /// The same, where it is a file.
+    #[error("the application's database: {0}")]
+    Sqlite(#[from] rusqlite::Error),
     /// The outbox refused an entry.
     #[error(transparent)]
     Outbox(#[from] syncline_store::Error),
@@ -83,25 +66,24 @@ pub struct Call {
 pub struct CallBox(Connection);
 
 enum Connection {
-    Sqlite(SqliteConnection),
+    /// One statement after the other; a lock only for those who look at the box from several threads.
+    Sqlite(Mutex<rusqlite::Connection>),
     Postgres(PgConnection),
 }
 
 impl CallBox {
     /// Connects to the database at `url`, which has an outbox already, and makes the application's tables where they are missing.
     pub async fn open(url: &str) -> Result<Self, Error> {
-        if url.starts_with("sqlite:") {
-            let options = SqliteConnectOptions::from_str(url).map_err(Error::Database)?;
-            let options = options
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Full)
-                .busy_timeout(BUSY_TIMEOUT);
-            let mut connection = options.connect().await.map_err(Error::Database)?;
-            connection.execute(sqlx::raw_sql(TABLES)).await.map_err(Error::Database)?;
-            return Ok(Self(Connection::Sqlite(connection)));
+        if let Some(file) = url.strip_prefix("sqlite:") {
+            let connection = rusqlite::Connection::open(file.trim_start_matches("//"))?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.execute_batch(TABLES)?;
+            return Ok(Self(Connection::Sqlite(Mutex::new(connection))));
         }
-        let mut connection = PgConnection::connect(url).await.map_err(Error::Database)?;
-        connection.execute(sqlx::raw_sql(TABLES)).await.map_err(Error::Database)?;
+        let mut connection = PgConnection::connect(url).await?;
+        connection.execute(sqlx::raw_sql(TABLES)).await?;
         Ok(Self(Connection::Postgres(connection)))
     }
 
@@ -109,18 +91,42 @@ impl CallBox {
     pub async fn record(&mut self, call: &Call) -> Result<(), Error> {
         match &mut self.0 {
             Connection::Sqlite(connection) => {
-                let mut transaction =
-                    connection.begin_with("BEGIN IMMEDIATE").await.map_err(Error::Database)?;
-                insert_all!(&mut transaction, call);
-                transaction.commit().await.map_err(Error::Database)
+                let connection = connection.get_mut().unwrap_or_else(PoisonError::into_inner);
+                record_in_sqlite(connection, call)
             }
-            Connection::Postgres(connection) => {
-                let mut transaction = connection.begin().await.map_err(Error::Database)?;
-                insert_all!(&mut transaction, call);
-                transaction.commit().await.map_err(Error::Database)
-            }
+            Connection::Postgres(connection) => record_in_postgres(connection, call).await,
         }
     }
+}
+
+fn record_in_sqlite(connection: &mut rusqlite::Connection, call: &Call) -> Result<(), Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let Call { id, caller_number, disposition, started_at, duration_sec, .. } = call;
+    transaction.execute(INSERT_CALL, params![id, caller_number, disposition, started_at, duration_sec])?;
+    if let Some(recording) = &call.recording_id {
+        transaction.execute(INSERT_RECORDING, [recording, id])?;
+    }
+    for entry in entries(call) {
+        enqueue_in(&transaction, &entry)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+async fn record_in_postgres(connection: &mut PgConnection, call: &Call) -> Result<(), Error> {
+    let mut transaction = connection.begin().await?;
+    let insert = sqlx::query(INSERT_CALL).bind(&call.id).bind(&call.caller_number).bind(&call.disposition);
+    let insert = insert.bind(&call.started_at).bind(i64::from(call.duration_sec));
+    insert.execute(&mut *transaction).await?;
+    if let Some(recording) = &call.recording_id {
+        let insert = sqlx::query(INSERT_RECORDING).bind(recording).bind(&call.id);
+        insert.execute(&mut *transaction).await?;
+    }
+    for entry in entries(call) {
+        enqueue_in_postgres(&mut transaction, &entry).await?;
+    }
+    transaction.commit().await?;
+    Ok(())
 }
 
 fn entries(call: &Call) -> Vec<NewEntry> {

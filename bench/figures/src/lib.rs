@@ -25,6 +25,14 @@ use serde_json::{Value, json};
 /// Where `cargo xtask bench` wants the figures.
 const FIGURES_VARIABLE: &str = "BENCH_JSON";
 
+/// Set by `cargo xtask bench --ours`: the peers stay at home. That is for two trees of Syncline, one after the other.
+const OURS_VARIABLE: &str = "BENCH_OURS";
+
+/// Whether a contender of this name takes part.
+pub fn takes_part(contender: &str) -> bool {
+    env::var_os(OURS_VARIABLE).is_none() || contender.starts_with("Syncline")
+}
+
 /// Writes the figures of the bench of this name. By hand, without `cargo xtask bench`, the tables are all there is.
 pub fn write(bench: &str, figures: &Value) -> Result<()> {
     let Some(path) = env::var_os(FIGURES_VARIABLE) else { return Ok(()) };

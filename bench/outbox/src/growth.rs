@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use bench_figures::table::{self, thousands};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use syncline_core::outbox::Verdict;
 use syncline_sim::postgres;
 use syncline_store::Store;
@@ -64,13 +64,13 @@ async fn cost(url: &str, size: u32) -> Result<f64> {
 async fn fill(url: &str, size: u32) -> Result<()> {
     let processed = size / 2;
     if url.starts_with("sqlite:") {
-        let mut connection = SqliteConnection::connect(url).await?;
+        let connection = rusqlite::Connection::open(url.trim_start_matches("sqlite:"))?;
         let insert = format!(
             "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {size}) \
              INSERT INTO sync_outbox (entity_type, entity_id, payload, processed_at) SELECT 'order', 'order-' || n, \
              '{{}}', CASE WHEN n <= {processed} THEN '2026-01-01T00:00:00.000Z' END FROM n"
         );
-        sqlx::query(AssertSqlSafe(insert)).execute(&mut connection).await?;
+        connection.execute_batch(&insert)?;
     } else {
         let mut connection = PgConnection::connect(url).await?;
         let insert = format!(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use sqlx::{Connection, PgConnection, SqliteConnection};
+use sqlx::{Connection, PgConnection};
 use syncline_sim::postgres::{self, Database};
 use syncline_store::Store;
 use syncline_store::outbox::{ENTRIES_MAX, NewEntry};
@@ -57,7 +57,11 @@ impl World {
                     databases.push(database);
                 }
                 Kind::Sqlite => {
-                    urls.push(format!("sqlite:{}", folder.path().join(name).join("store.db").display()));
+                    // The application was there first: a worker opens a database, it makes none.
+                    let file = folder.path().join(name).join("store.db");
+                    fs::create_dir_all(folder.path().join(name)).context("cannot create a folder")?;
+                    fs::write(&file, "").context("cannot create a database")?;
+                    urls.push(format!("sqlite:{}", file.display()));
                 }
             }
         }
@@ -108,9 +112,8 @@ impl World {
     /// How many entities the front end has, past the front end.
     pub(crate) async fn arrived(&self) -> Result<u64> {
         let count: i64 = if self.front_url.starts_with("sqlite:") {
-            let mut front = SqliteConnection::connect(&self.front_url).await?;
-            let count = "SELECT count(*) FROM syncline_entity_order";
-            sqlx::query_scalar(count).fetch_one(&mut front).await?
+            let front = rusqlite::Connection::open(self.front_url.trim_start_matches("sqlite:"))?;
+            front.query_row("SELECT count(*) FROM syncline_entity_order", [], |row| row.get(0))?
         } else {
             let mut front = PgConnection::connect(&self.front_url).await?;
             let count = "SELECT count(*) FROM syncline.entity_order";

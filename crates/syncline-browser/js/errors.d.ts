@@ -13,6 +13,10 @@
  * | `worker-blocked` | no | The worker script is missing, on another origin, or forbidden by `worker-src` or `trusted-types`. |
  * | `ping-failed` | yes | A heartbeat got no answer. The next one is sent all the same. |
  * | `ping-refused` | by status | A heartbeat was answered with an error status; retryable for 408, 429 and 5xx. The next one is sent all the same. |
+ * | `secret-key` | no | A `token` is a secret key (`slk_…`), which belongs on servers. Take a publishable key (`slp_…`), or a function that asks your back end. |
+ * | `needs-auth` | no | A node wants another credential; `reason` is its stable word and `grant` what is missing. |
+ * | `refused` | by status | {@link NodeClient.call}: the node refused; `reason` is its stable word. |
+ * | `unreachable` | yes | {@link NodeClient.call}: the node did not answer, or no token came. |
  * | `stopped` | no | The viewer was stopped before it had a session id, or the queue or the state was closed. |
  * | `task-failed` | no | {@link Queue.result}: the work ended without a result; the message says why. |
  * | `task-dead` | yes | {@link Queue.result}: all attempts were used up. {@link Queue.retryDead} gives the key new ones. |
@@ -39,6 +43,10 @@ export type SynclineErrorCode =
   | "worker-blocked"
   | "ping-failed"
   | "ping-refused"
+  | "secret-key"
+  | "needs-auth"
+  | "refused"
+  | "unreachable"
   | "stopped"
   | "task-failed"
   | "task-dead"
@@ -58,7 +66,7 @@ export type SynclineErrorCode =
 
 /** Every failure of this package, thrown or reported. */
 export class SynclineError extends Error {
-  constructor(code: SynclineErrorCode, message: string, options?: { retryable?: boolean; cause?: unknown; fields?: readonly FieldProblem[] });
+  constructor(code: SynclineErrorCode, message: string, options?: { retryable?: boolean; cause?: unknown; fields?: readonly FieldProblem[]; reason?: string; grant?: string });
   readonly name: "SynclineError";
   /** The stable word for what went wrong. */
   readonly code: SynclineErrorCode;
@@ -68,6 +76,10 @@ export class SynclineError extends Error {
   readonly cause?: unknown;
   /** With `invalid-value` and `invalid-settings`: what is wrong, and where. */
   readonly fields?: readonly FieldProblem[];
+  /** With `needs-auth` and `refused`: the node's stable word, such as `token-revoked` or `forbidden`. */
+  readonly reason?: string;
+  /** With `needs-auth`: the grant that is missing, such as `lock:doc:1:hold`. */
+  readonly grant?: string;
 }
 
 /** A field, by its name or path (`list.1.due`), and what is wrong with it. */

@@ -4,23 +4,25 @@
 // whether the same call may succeed later, and keeps what caused it in `cause`.
 
 export class SynclineError extends Error {
-  constructor(code, message, { retryable = false, cause, fields } = {}) {
+  constructor(code, message, { retryable = false, cause, fields, reason, grant } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = "SynclineError";
     this.code = code;
     this.retryable = retryable;
     if (fields !== undefined) this.fields = fields;
+    if (reason !== undefined) this.reason = reason;
+    if (grant !== undefined) this.grant = grant;
   }
 }
 
 // postMessage clones an Error without its class and extra fields, so errors cross as plain values.
 export function toPlain(error) {
-  const { code, message, retryable, cause } = error;
-  return { code, message, retryable, cause: cause === undefined ? undefined : String(cause) };
+  const { code, message, retryable, reason, grant, cause } = error;
+  return { code, message, retryable, reason, grant, cause: cause === undefined ? undefined : String(cause) };
 }
 
-export function fromPlain({ code, message, retryable, cause }) {
-  return new SynclineError(code, message, { retryable, cause });
+export function fromPlain({ code, message, ...facts }) {
+  return new SynclineError(code, message, facts);
 }
 
 /**

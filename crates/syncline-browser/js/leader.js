@@ -287,7 +287,7 @@ function begin(database, name, term, value) {
 }
 
 // Throws where storage is forbidden: then nobody shares it, and there is nobody to talk to.
-function openChannel(name) {
+export function openChannel(name) {
   try {
     return new BroadcastChannel(name);
   } catch {

@@ -1,28 +1,29 @@
 // News of the spaces of a node: one stream for all spaces that this context talks for, because a browser gives a page six
 // connections to a host.
 //
-//     const leave = listen({ base, token, space, onUp, onNumber });
+//     const leave = listen({ base, token, space, onUp, onNumber, onNeed });
 //
 // onUp() says that the node answers again, or that something was missed: ask for everything new. onNumber(n) says how far the space
-// is. Guarantees: nothing is thrown; a stream that breaks or falls silent is opened again, one that is refused ever more seldom, and
-// never by all devices at once; the last one to leave closes it.
+// is. onNeed(need) says that the node wants another credential (token.js); nothing follows it. Guarantees: nothing is thrown; a
+// stream that breaks or falls silent is opened again, one that is refused ever more seldom, and never by all devices at once; one
+// whose token is about to end is replaced before; the last one to leave closes it.
 
-// A stream that is not even kept alive for so long has died unnoticed; a node sends something every 15 s.
-const SILENCE_MAX_MS = 45_000;
+import { readEvents } from "./events.js";
+import { AGAIN, NeedsAuth } from "./token.js";
+
 const AGAIN_MS = 2_000;
 const AGAIN_MAX_MS = 60_000;
 // Spaces that come or go together make one new stream.
 const GATHER_MS = 20;
 // As many as a node tells of in one stream.
 const SPACES_MAX = 100;
-
-// The word of a node for a token that was good and has ended.
-export const EXPIRED = "token-expired";
+// No timer is longer.
+const TIMER_MAX_MS = 2 ** 31 - 1;
 
 const streams = new Set();
 
-export function listen({ base, token, space, onUp, onNumber }) {
-  const listener = { space, onUp, onNumber };
+export function listen({ base, token, space, ...heard }) {
+  const listener = { space, ...heard };
   const stream = [...streams].find((each) => each.serves(base, token)) ?? new Stream(base, token);
   streams.add(stream);
   stream.listeners.add(listener);
@@ -32,16 +33,6 @@ export function listen({ base, token, space, onUp, onNumber }) {
     stream.renew();
     if (stream.listeners.size === 0) streams.delete(stream);
   };
-}
-
-// The stable word of an error's body.
-export function wordOf(text) {
-  try {
-    const { code } = JSON.parse(text);
-    return typeof code === "string" && /^[a-z-]{1,64}$/.test(code) ? code : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 class Stream {
@@ -77,7 +68,8 @@ class Stream {
     while (!signal.aborted) {
       try {
         await this.#read(signal);
-      } catch {
+      } catch (error) {
+        if (error instanceof NeedsAuth && !signal.aborted) return this.#need(error);
         // The stream broke; what was missed is asked for when the next one begins.
       }
       await new Promise((resolve) => {
@@ -88,49 +80,47 @@ class Stream {
     }
   }
 
-  // With fetch, because an EventSource can show no token.
   async #read(over) {
-    const silence = new AbortController();
-    const signal = AbortSignal.any([over, silence.signal]);
-    let timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
-    try {
-      const spaces = new Set([...this.listeners].map(({ space }) => space));
-      const address = new URL(`/api/events?topics=state&space=${[...spaces].join(",")}`, this.#base);
-      const headers = { ...(await this.#token.headers()), accept: "text/event-stream" };
-      const response = await fetch(address, { headers, signal, credentials: "same-origin", cache: "no-store" });
-      if (!response.ok) {
-        if (response.status < 500) this.#refusals += 1;
-        if (wordOf(await response.text()) === EXPIRED) this.#token.expired(headers);
-        return;
-      }
-      this.#refusals = 0;
-      // It answers again: whatever waits need not wait any longer.
-      this.#up();
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let read = ""; ; ) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), SILENCE_MAX_MS);
-        const events = (read + value).split("\n\n");
-        read = events.pop();
-        events.forEach((event) => this.#onEvent(event));
-      }
-    } finally {
-      clearTimeout(timer);
-    }
+    const spaces = new Set([...this.listeners].map(({ space }) => space));
+    const address = new URL(`/api/events?topics=state&space=${[...spaces].join(",")}`, this.#base);
+    const headers = await this.#token.headers(over);
+    await readEvents(address, headers, over, {
+      onRefused: (status, text) => {
+        const need = this.#token.judge(headers, status, text);
+        if (need instanceof NeedsAuth) throw need;
+        if (need !== AGAIN && status < 500) this.#refusals += 1;
+      },
+      onOpen: () => {
+        this.#refusals = 0;
+        this.#token.judge(headers, 200);
+        this.#renewInTime(over);
+        // It answers again: whatever waits need not wait any longer.
+        this.#up();
+      },
+      onEvent: (name, data) => this.#onEvent(name, data),
+    });
   }
 
-  #onEvent(text) {
-    const field = (name) => text.split("\n").find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1).trim();
-    if (field("event") === "lagged") return this.#up();
-    if (field("event") !== "state") return;
-    const { space, number } = JSON.parse(field("data") ?? "{}");
+  #renewInTime(over) {
+    const { renewAt } = this.#token;
+    if (renewAt === undefined) return;
+    const timer = setTimeout(() => this.renew(), Math.min(Math.max(0, renewAt - performance.now()), TIMER_MAX_MS));
+    over.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  }
+
+  #onEvent(name, data) {
+    if (name === "lagged") return this.#up();
+    if (name !== "state") return;
+    const { space, number } = JSON.parse(data);
     if (!Number.isInteger(number)) return;
     for (const listener of this.listeners) if (listener.space === space) listener.onNumber(number);
   }
 
   #up() {
     for (const { onUp } of this.listeners) onUp();
+  }
+
+  #need(need) {
+    for (const { onNeed } of [...this.listeners]) onNeed(need);
   }
 }

@@ -5,14 +5,16 @@
 // index is refused (`overtaken`) if another tab has written it since this one read it, so that the rules merge first; one that
 // was refused often is written all the same, and merged by those who hear of it. Others are told after it is stored. Each
 // write names the one before it, so that a tab that was told nothing (its writer died, it was frozen) finds out and reads
-// everything again. A database that was closed under it is opened again. Works in pages and workers, on plain http:// too.
+// everything again. At the start entities are read from packs (state-packs.js). A database that was closed under it is opened again. Works in pages and workers, on plain http:// too.
 
 import { deadline, SynclineError } from "./errors.js";
 import { StorageFailure } from "./state-failure.js";
+import { gather, note, NOTES, pack, PACKS, readPacks, unpack } from "./state-packs.js";
 
 const STORE = "keys";
 // Holds the name of the last write, and numbers of the latest turns at the index.
 const TURNS = "revision";
+const STORES = [STORE, TURNS, PACKS, NOTES];
 const LAST = "last";
 const TURNS_KEPT = 16;
 // After so many refusals in a row a write is not refused again.
@@ -23,6 +25,8 @@ const SHARED = "trackedEntities";
 const RANGE_FROM = 32;
 // A write that others were told of in the wrong order is given so long before everything is read again.
 const GAP_MS = 1_000;
+// So long after the last question of a start, it is over.
+const STARTED_MS = 2_000;
 const OPEN_TIMEOUT_MS = 8_000;
 const KNOWN_MAX = 1_000;
 
@@ -40,17 +44,27 @@ export class WebStorage {
   #known = new Set();
   #missing = new Set();
   #since;
+  // During the start: what packs say, how many keys were read one by one, and when it is over.
+  #packed;
+  #singles = 0;
+  #starting;
 
+  // `name` is that of the database and of the channel.
   constructor(name) {
-    this.#name = `syncline-state:${name}`;
+    this.#name = name;
   }
 
   // Registers at once; nothing that happens from now on is missed.
   listen(heard) {
     this.#heard = heard;
     this.#channel = openChannel(this.#name);
+    // It takes as long as the rules take to load. Whoever needs it meets its failure.
+    this.#open().catch(() => {});
     this.#channel.onmessage = ({ data }) => {
+      if (data.erased) return heard.erased();
       this.#note(data.id, data.previous);
+      // What was read before is not asked for any more.
+      this.#packed?.then((texts) => data.entries.forEach(([key]) => texts.delete(key)), () => {});
       heard.changed(data.entries);
     };
     if (typeof document === "undefined") return;
@@ -63,13 +77,53 @@ export class WebStorage {
 
   async get(keys) {
     const database = await this.#open();
-    const transaction = database.transaction([STORE, TURNS], "readonly");
-    const turns = transaction.objectStore(TURNS);
+    const found = await this.#unpacked(keys);
+    const left = keys.filter((key) => !found.has(key));
+    this.#turn = undefined;
+    if (left.length > 0) for (const [key, text] of await this.#read(database, left)) found.set(key, text);
+    return keys.map((key) => [key, asText(found.get(key))]);
+  }
+
+  // During the start: those that packs have.
+  async #unpacked(keys) {
+    const found = new Map();
+    const texts = await this.#packed?.catch(() => undefined);
+    if (texts === undefined) return found;
+    for (const key of keys) {
+      const text = texts.get(key);
+      if (text !== undefined) found.set(key, text);
+      texts.delete(key);
+    }
+    this.#singles += keys.length - found.size;
+    this.#start();
+    return found;
+  }
+
+  // The start goes on; when it is over, what took long is packed.
+  #start() {
+    clearTimeout(this.#starting);
+    this.#starting = setTimeout(async () => {
+      const singles = this.#singles;
+      this.#packed = undefined;
+      this.#singles = 0;
+      // It is only for the next start.
+      await this.#open().then((database) => pack(database, STORE, singles, answer)).catch(() => {});
+    }, STARTED_MS);
+  }
+
+  async #read(database, keys) {
     const isFirst = this.#since === undefined;
+    const transaction = database.transaction(isFirst ? STORES : [STORE, TURNS], "readonly");
+    const turns = transaction.objectStore(TURNS);
     const isShared = keys.some((key) => key.startsWith(SHARED));
     const last = isFirst ? answer(turns.get(LAST)) : undefined;
     const numbers = isShared ? answer(turns.getAllKeys(IDBKeyRange.bound(0, Infinity))) : undefined;
     const read = readAll(transaction.objectStore(STORE), keys);
+    if (isFirst) {
+      this.#packed = readPacks(transaction, answer);
+      this.#packed.catch(() => {});
+      this.#start();
+    }
     transaction.commit();
     const [found, id, taken] = await Promise.all([read, last, numbers]);
     if (isFirst) {
@@ -84,7 +138,7 @@ export class WebStorage {
       others.commit();
       for (const [key, text] of await rest) found.set(key, text);
     }
-    return keys.map((key) => [key, asText(found.get(key))]);
+    return found;
   }
 
   async set(entries) {
@@ -92,6 +146,19 @@ export class WebStorage {
     await this.#write(entries, isShared ? this.#turn : undefined, (store) => {
       for (const [key, text] of entries) store.put(text, key);
     });
+  }
+
+  // Writes, and says what was there before: nobody comes between the two.
+  async swap(entries) {
+    let before;
+    await this.#write(entries, undefined, (store) => {
+      before = entries.map(([key, text]) => {
+        const found = store.get(key);
+        store.put(text, key);
+        return [key, found];
+      });
+    });
+    return before.map(([key, { result }]) => [key, asText(result)]);
   }
 
   async remove(keys) {
@@ -118,20 +185,48 @@ export class WebStorage {
 
   close() {
     clearTimeout(this.#gap);
+    clearTimeout(this.#starting);
     this.#listening.abort();
     this.#channel?.close();
     this.#database?.then((database) => database.close(), () => {});
   }
 
-  // `turn`: which turn at the index must still be the last one.
+  // Removes everything, and the database by whose name one could tell whose it was. Other tabs end first: they would write again what
+  // they know. One that stands still keeps an empty database until it goes on.
+  async erase() {
+    this.#channel.postMessage({ erased: true });
+    const transaction = (await this.#open()).transaction(STORES, "readwrite");
+    for (const name of STORES) transaction.objectStore(name).clear();
+    transaction.commit();
+    await finished(transaction);
+    this.close();
+    await this.#database;
+    const deleted = answer(indexedDB.deleteDatabase(this.#name));
+    await deadline(deleted, OPEN_TIMEOUT_MS, "storage-failed", "the database").catch(() => {});
+  }
+
+  // `turn`: which turn at the index must still be the last one. Packs give way to what does not fit beside them.
   async #write(entries, turn, change) {
     this.#turn = undefined;
-    const transaction = (await this.#open()).transaction([STORE, TURNS], "readwrite");
+    this.#packed = undefined;
+    const database = await this.#open();
+    try {
+      await this.#writeOnce(database, entries, turn, change, true);
+    } catch (error) {
+      if (error.kind !== "quota") throw error;
+      await unpack(database, answer);
+      await this.#writeOnce(database, entries, turn, change, false);
+    }
+  }
+
+  async #writeOnce(database, entries, turn, change, mayPack) {
+    const transaction = database.transaction(STORES, "readwrite");
     const turns = transaction.objectStore(TURNS);
     const id = crypto.getRandomValues(new Uint32Array(3)).join("-");
     const previous = turns.get(LAST);
     turns.put(id, LAST);
     change(transaction.objectStore(STORE));
+    const noted = note(transaction, entries, mayPack);
     let taken;
     if (turn !== undefined && this.#losses < LOSSES_MAX) {
       turns.delete(IDBKeyRange.upperBound(turn - TURNS_KEPT));
@@ -149,6 +244,7 @@ export class WebStorage {
     this.#learn(id);
     this.#channel.postMessage({ id, previous: previous.result, entries });
     this.#expect(previous.result);
+    gather(database, noted, answer).catch(() => {});
   }
 
   #open() {
@@ -163,6 +259,7 @@ export class WebStorage {
   #closed() {
     this.#database = undefined;
     this.#since = undefined;
+    this.#packed = undefined;
     this.#known.clear();
     this.#missing.clear();
     this.#heard?.missed();
@@ -191,6 +288,7 @@ export class WebStorage {
   }
 
   #miss() {
+    this.#packed = undefined;
     this.#missing.clear();
     this.#heard.missed();
   }
@@ -214,8 +312,13 @@ export class WebStorage {
 // Everything is asked for in this turn. What a range read did not reach is not in the answer.
 async function readAll(store, keys) {
   if (keys.length < RANGE_FROM) return readSingly(store, keys);
-  const sorted = [...keys].sort((one, other) => indexedDB.cmp(one, other));
-  const range = IDBKeyRange.bound(sorted[0], sorted.at(-1));
+  // Keys are ordered as texts are here.
+  let [first, last] = [keys[0], keys[0]];
+  for (const key of keys) {
+    if (key < first) first = key;
+    else if (key > last) last = key;
+  }
+  const range = IDBKeyRange.bound(first, last);
   // Others that lie between are read too, but not many times as many as were asked for.
   const most = 2 * keys.length;
   const [names, texts] = await Promise.all([answer(store.getAllKeys(range, most)), answer(store.getAll(range, most))]);
@@ -251,13 +354,15 @@ function openChannel(name) {
 async function openDatabase(name, closed) {
   let request;
   try {
-    request = indexedDB.open(name, 1);
+    request = indexedDB.open(name, 2);
   } catch (cause) {
     throw failure(cause);
   }
   request.onupgradeneeded = () => {
-    request.result.createObjectStore(STORE);
-    request.result.createObjectStore(TURNS);
+    const { result } = request;
+    const make = (name, options) => result.objectStoreNames.contains(name) || result.createObjectStore(name, options);
+    [STORE, TURNS].forEach((name) => make(name));
+    [PACKS, NOTES].forEach((name) => make(name, { autoIncrement: true }));
   };
   const opened = answer(request);
   let database;

@@ -94,7 +94,7 @@ export type StateEvent<V, S = StateSettings> =
   | ({ readonly type: "link" } & StateLink)
   | { readonly type: "report"; readonly report: StateReport; readonly detail?: string }
   /** `gone`: the extension was reloaded, and this page is left without its storage. Nothing follows. */
-  | { readonly type: "closed"; readonly reason: "asked" | "gone" | "failed"; readonly error?: SynclineError };
+  | { readonly type: "closed"; readonly reason: "asked" | "erased" | "gone" | "failed"; readonly error?: SynclineError };
 
 /** All there is at one moment. The same object until something changes. */
 export interface StateSnapshot<V, S = StateSettings> {
@@ -117,6 +117,11 @@ export interface StateStorage {
   get(keys: readonly string[]): Promise<readonly (readonly [key: string, text: string | undefined])[]>;
   /** All at once where that can be done, otherwise in this order; resolves when it survives a crash of this context. */
   set(entries: readonly (readonly [key: string, text: string])[]): Promise<void>;
+  /**
+   * Where a storage can do it in one step that nobody comes between, all of it or nothing: as `set()`, and resolves with what each
+   * key held before. A new value of an entity then takes one question instead of two. May be left out.
+   */
+  swap?(entries: readonly (readonly [key: string, text: string])[]): Promise<readonly (readonly [key: string, text: string | undefined])[]>;
   remove(keys: readonly string[]): Promise<void>;
   /** All keys, foreign ones too. */
   list(): Promise<readonly string[]>;
@@ -134,6 +139,8 @@ export interface StateStorageListener {
   readonly message: (text: string) => void;
   /** Changes may have been missed: everything is read again. */
   readonly missed: () => void;
+  /** Another context has erased everything ({@link State.close}): this one ends. */
+  readonly erased: () => void;
 }
 
 /** A space on a node. Of all contexts on one storage, one talks to the node at a time. */
@@ -144,9 +151,10 @@ export interface StateBridge {
   space: string;
   /**
    * A token or a publishable key, where a page is not signed in; or a function that gives one, such as a call of your back end. It is
-   * asked before a connection, one question at a time, and again shortly before the token ends.
+   * asked before a connection, one question at a time, and again shortly before the token ends; of several tabs the one that talks to the
+   * node asks. `null` means that nobody is signed in. After a failure it is asked again, ever more seldom.
    */
-  token?: string | (() => string | Promise<string>);
+  token?: string | (() => string | null | Promise<string | null>);
 }
 
 /**
@@ -157,17 +165,28 @@ export interface StateBridge {
  * - `behind`: changes are being exchanged. `in-step`: everything is.
  * - `unreachable`: the node does not answer; changes wait and are sent when it does.
  * - `clock-off`: this machine's clock is more than 5 minutes off the node's; nothing is exchanged until it is right.
- * - `refused`: the node refuses; `detail` is its stable word, such as `token-missing` or `space-full`.
+ * - `needs-auth`: the node wants another credential, and is not asked again before {@link State.resumeBridge}, or before another context is
+ *   let in. `detail` is its stable word, such as `token-revoked` or `forbidden`, then with the `grant` that is missing; or `other-user`: what
+ *   is stored here belongs to another subject than the token; `token-missing`: nobody is signed in; `secret-key`.
+ * - `refused`: the node refuses something else; `detail` is its stable word, such as `space-full`, or `token-failed` where the token function
+ *   failed. It is tried again, ever more seldom.
  */
 export interface StateLink {
-  readonly status: "follows" | "paused" | "behind" | "in-step" | "unreachable" | "clock-off" | "refused";
+  readonly status: "follows" | "paused" | "behind" | "in-step" | "unreachable" | "clock-off" | "needs-auth" | "refused";
   readonly detail?: string;
+  /** With `forbidden`: the grant that is missing, such as `state:cart-8:read`. */
+  readonly grant?: string;
 }
 
 /** Options of {@link openState}. */
 export interface StateOptions<V extends object, S extends StateSchema = {}> {
   /** Which state of the origin, where it is not in an extension's storage. Default: `"state"`. */
   name?: string;
+  /**
+   * Whose data these are: any text that stands for the person who is signed in. It is part of the database's name (of every key, in an
+   * extension), so that two people on one device never see each other's data. A storage of your own has to tell them apart itself.
+   */
+  user?: string;
   /**
    * Where it is stored. Default: `chrome.storage.local` in an extension, anywhere else IndexedDB with a BroadcastChannel.
    */
@@ -260,9 +279,15 @@ export interface State<V extends object, S = StateSettings> {
    * storage go on, unless they are paused as well.
    */
   readonly pauseBridge: () => void;
-  readonly resumeBridge: () => void;
-  /** Lets go. What is stored stays. */
-  readonly close: () => void;
+  /** Goes on, also after `needs-auth`: with another token, or by asking the function again. */
+  readonly resumeBridge: (options?: { token?: StateBridge["token"] }) => void;
+  /** How many entities have changes that the node has not confirmed; 0 without a `bridge`. */
+  readonly unsent: number;
+  /**
+   * Lets go. What is stored stays. With `erase`, for whoever signs out, all of it is removed, all contexts end (event `closed`, reason
+   * `erased`), and the answer says how many entities had changes that were not sent: they are lost. Ask before, with {@link State.unsent}.
+   */
+  readonly close: { (options?: { erase?: false }): void; (options: { erase: true }): Promise<{ unsent: number }> };
 }
 
 /**

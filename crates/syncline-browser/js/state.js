@@ -8,8 +8,9 @@
 
 import * as rules from "./syncline_state.js";
 import { deadline, SynclineError } from "./errors.js";
-import { FrozenMap } from "./state-frozen.js";
-import { invalid, listenTo, readId, readOptions } from "./state-options.js";
+import { change, FrozenMap } from "./state-frozen.js";
+import { readToken } from "./secret.js";
+import { erase, invalid, listenTo, readId, readOptions } from "./state-options.js";
 import { provided } from "./state-provided.js";
 import { refusal, stopped } from "./state-refusal.js";
 import { encode } from "./state-value.js";
@@ -43,6 +44,8 @@ class State {
   #bridge;
   #link = null;
   #isPaused = false;
+  // Until when nothing is exchanged: what a person has to do.
+  #need;
   #codec;
   // Settles when the operations before were told to the rules.
   #turn = Promise.resolve();
@@ -58,8 +61,9 @@ class State {
   // Those that were decoded.
   #decoded = [];
   #acting = false;
-  // By id: the text of each entity, and its value once somebody has asked for it.
-  #entities = new Map();
+  // By id: the value of each entity. Whoever has a snapshot has this very map, which then is not changed any more.
+  #entities = new FrozenMap();
+  #isShared = false;
   #settings;
   // As it is stored.
   #settingsText = "";
@@ -88,6 +92,7 @@ class State {
       changed: (entries) => this.#tell("changed", entries),
       message: (text) => this.#tell("message", text),
       missed: () => this.#tell("refresh"),
+      erased: () => this.#end("erased"),
     });
     options.signal?.addEventListener("abort", () => this.close(), { signal: this.#listening.signal });
     if (options.signal?.aborted) this.close();
@@ -110,6 +115,10 @@ class State {
     return this.#link;
   }
 
+  get unsent() {
+    return this.#replica?.unsent ?? 0;
+  }
+
   get layout() {
     return this.#replica?.layout ?? null;
   }
@@ -118,23 +127,15 @@ class State {
     return this.#entities.size;
   }
 
-  get = (id) => {
-    const entity = this.#entities.get(id);
-    if (entity === undefined) return undefined;
-    entity.value ??= parse(entity.text);
-    return entity.value;
-  };
+  get = (id) => this.#entities.get(id);
 
   has = (id) => this.#entities.has(id);
 
   ids = () => [...this.#entities.keys()];
 
   getSnapshot = () => {
-    this.#snapshot ??= Object.freeze({
-      isReady: this.#isReady,
-      settings: this.#settings,
-      entities: new FrozenMap([...this.#entities.keys()].map((id) => [id, this.get(id)])),
-    });
+    this.#isShared = true;
+    this.#snapshot ??= Object.freeze({ isReady: this.#isReady, settings: this.#settings, entities: this.#entities });
     return this.#snapshot;
   };
 
@@ -184,9 +185,12 @@ class State {
 
   pauseBridge = () => this.#pause(true);
 
-  resumeBridge = () => this.#pause(false);
+  resumeBridge = ({ token } = {}) => {
+    readToken(token);
+    this.#pause(false, token);
+  };
 
-  close = () => this.#end("asked");
+  close = (options) => (options?.erase === true ? this.#erase() : this.#end("asked"));
 
   async #open() {
     try {
@@ -198,30 +202,54 @@ class State {
     const { schemaVersion, migrate, bridge, settings } = this.#options;
     const [maker] = crypto.getRandomValues(new Uint32Array(1));
     const hooks = new Hooks(migrate, settings);
-    this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, hooks);
+    const swaps = typeof this.#storage.swap === "function";
+    this.#replica = new this.#rules.StateReplica(maker, schemaVersion, bridge !== undefined, swaps, hooks);
     this.#tell("start");
     for (const [word, ...fields] of this.#early.splice(0)) this.#tell(word, ...fields);
     if (bridge === undefined) return;
     this.#link = { status: this.#isPaused ? "paused" : "follows" };
-    this.#bridge = new provided.Bridge(bridge, this.#options.name, (word, ...fields) => this.#tell(word, ...fields));
+    this.#bridge = new provided.Bridge(bridge, this.#options.place, {
+      tell: (word, ...fields) => this.#tell(word, ...fields),
+      admits: (subject) => this.#replica.admits(subject),
+      onNeed: ({ code, grant }) => {
+        this.#need = { status: "needs-auth", detail: code, ...(grant === undefined ? {} : { grant }) };
+        this.#tell("link", "down");
+        this.#showLink();
+      },
+      onAnswered: () => {
+        if (this.#need === undefined) return;
+        this.#need = undefined;
+        this.#showLink();
+        if (!this.#isPaused) this.#bridge.start();
+      },
+    });
     if (!this.#isPaused) this.#bridge.start();
   }
 
-  #pause(isPaused) {
-    if (this.#options.bridge === undefined || this.#isPaused === isPaused || this.#closed) return;
+  #pause(isPaused, token) {
+    if (this.#options.bridge === undefined || this.#closed) return;
+    if (this.#isPaused === isPaused && this.#need === undefined && token === undefined) return;
     this.#isPaused = isPaused;
-    if (isPaused) this.#bridge?.close();
-    else this.#bridge?.start();
-    const events = [];
-    this.#showLink("follows", "", events);
-    events.forEach((event) => this.#emit(event));
+    if (token !== undefined) this.#options.bridge.token = token;
+    if (isPaused || token !== undefined) this.#bridge?.stop();
+    if (!isPaused) {
+      // What was refused is asked for anew.
+      if (this.#need !== undefined || token !== undefined) this.#bridge?.renewToken(token);
+      this.#need = undefined;
+      this.#bridge?.start();
+    }
+    this.#showLink();
   }
 
-  #showLink(status, detail, events) {
-    const shown = this.#isPaused ? "paused" : status;
-    if (this.#link?.status === shown && (this.#link.detail ?? "") === detail) return;
-    this.#link = { status: shown, ...(detail === "" ? {} : { detail }) };
-    events.push({ type: "link", ...this.#link });
+  // What the rules say, unless something else keeps this context from the node.
+  #showLink(status = "follows", detail = "", events = undefined) {
+    const said = { status, ...(detail === "" ? {} : { detail }) };
+    const link = this.#isPaused ? { status: "paused" } : (this.#need ?? said);
+    if (this.#link?.status === link.status && this.#link.detail === link.detail) return;
+    this.#link = link;
+    const event = { type: "link", ...link };
+    if (events === undefined) this.#emit(event);
+    else events.push(event);
   }
 
   // The rules are here; called again, it waits for the same.
@@ -278,10 +306,17 @@ class State {
       this.#end("failed", new SynclineError("internal", `the rules failed: ${this.#rules.lastPanic() ?? cause}`, { cause }));
       return;
     }
-    const [wakeAt, ...effects] = told.split(EFFECT);
-    this.#wake(wakeAt);
-    this.#effects.push(...effects.map((effect) => effect.split(FIELD)));
+    const effects = told.split(EFFECT);
+    this.#wake(effects[0]);
+    for (let at = 1; at < effects.length; at++) this.#take(effects[at].split(FIELD));
     if (!this.#acting) this.#act();
+  }
+
+  // Many entities come together; whoever decodes values is given them one by one.
+  #take(effect) {
+    if (effect[0] !== "renders" || this.#codec === undefined) return this.#effects.push(effect);
+    const shown = JSON.parse(effect[1]);
+    for (let at = 0; at < shown.length; at += 2) this.#effects.push(["render", shown[at], JSON.stringify(shown[at + 1])]);
   }
 
   #wake(wakeAt) {
@@ -296,12 +331,12 @@ class State {
   #act() {
     this.#acting = true;
     const events = [];
+    let told = 0;
     try {
-      while (this.#effects.length + this.#decoded.length + events.length > 0) {
+      while (this.#effects.length + this.#decoded.length + events.length - told > 0) {
         for (const effect of this.#decoded.splice(0)) this.#do(effect, events);
         for (const effect of this.#effects.splice(0)) if (!this.#codec?.takes(effect)) this.#do(effect, events);
-        const event = events.shift();
-        if (event !== undefined) this.#emit(event);
+        if (told < events.length) this.#emit(events[told++]);
       }
     } finally {
       this.#acting = false;
@@ -321,6 +356,8 @@ class State {
         return this.#get(fields[0], fields.slice(1));
       case "set":
         return this.#ask(fields[0], WRITE_TIMEOUT_MS, () => this.#storage.set(inPairs(fields.slice(1))), () => ["stored"]);
+      case "swap":
+        return this.#ask(fields[0], WRITE_TIMEOUT_MS, () => this.#storage.swap(inPairs(fields.slice(1))), (before) => ["swapped", asTexts(before)]);
       case "remove":
         return this.#ask(fields[0], WRITE_TIMEOUT_MS, () => this.#storage.remove(fields.slice(1)), () => ["stored"]);
       case "list":
@@ -328,14 +365,16 @@ class State {
       case "send":
         return this.#send(...fields);
       case "render":
-        this.#snapshot = undefined;
-        if (fields[1] === "") this.#entities.delete(fields[0]);
-        else this.#entities.set(fields[0], { text: fields[1], value: undefined });
+        change(this.#change(), fields[0], fields[1] === "" ? undefined : freeze(JSON.parse(fields[1])));
         return events.push({ type: "entity", id: fields[0] });
+      case "renders":
+        return this.#showAll(JSON.parse(fields[0]), events);
       case "clear":
         this.#snapshot = undefined;
         events.push({ type: "cleared", ids: [...this.#entities.keys()] });
-        return this.#entities.clear();
+        this.#entities = new FrozenMap();
+        this.#isShared = false;
+        return;
       case "settings":
         this.#snapshot = undefined;
         this.#settingsText = fields[0];
@@ -360,14 +399,28 @@ class State {
     }
   }
 
+  // Ids and values by turns.
+  #showAll(shown, events) {
+    const entities = this.#change();
+    for (let at = 0; at < shown.length; at += 2) {
+      change(entities, shown[at], freeze(shown[at + 1]));
+      events.push({ type: "entity", id: shown[at] });
+    }
+  }
+
+  // The entities, to be changed.
+  #change() {
+    this.#snapshot = undefined;
+    if (this.#isShared) this.#entities = new FrozenMap(this.#entities);
+    this.#isShared = false;
+    return this.#entities;
+  }
+
   #get(ask, keys) {
-    const isText = (text) => text === undefined || typeof text === "string";
     return this.#ask(ask, ASK_TIMEOUT_MS, () => this.#storage.get(keys), (answer) => {
       const found = new Map([...answer]);
       // A key that is not in the answer is not there.
-      const entries = keys.map((key) => [key, found.get(key) ?? undefined]);
-      if (!entries.every(([, text]) => isText(text))) throw new TypeError("the storage answered something else than texts");
-      return ["got", entries];
+      return ["got", asTexts(keys.map((key) => [key, found.get(key) ?? undefined]))];
     });
   }
 
@@ -417,7 +470,8 @@ class State {
     if (event.type === "entity") {
       const { id } = event;
       const state = this;
-      // Parsed for those who look.
+      if (this.#listeners.size === 0 && !this.#byId.has(id)) return;
+      // As it is when somebody looks.
       event = {
         type: "entity",
         id,
@@ -433,7 +487,8 @@ class State {
   }
 
   #call(entries, event) {
-    for (const { listener } of [...(entries ?? [])]) {
+    if (entries === undefined) return;
+    for (const { listener } of [...entries]) {
       try {
         listener(event);
       } catch (error) {
@@ -445,13 +500,29 @@ class State {
     }
   }
 
-  #end(reason, error = stopped()) {
+  // Whoever signs out: everything here is removed, in all contexts.
+  async #erase() {
+    if (this.#closed) throw stopped();
+    if (!this.#isReady) await this.#ready;
+    const { unsent } = this;
+    // Whoever signs in next has another one.
+    this.#bridge?.renewToken();
+    this.#end("erased", stopped(), true);
+    try {
+      await erase(this.#storage, this.#rules.isStateKey);
+    } catch (cause) {
+      throw refusal("storage", cause);
+    }
+    return { unsent };
+  }
+
+  #end(reason, error = stopped(), keepStorage = false) {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#listening.abort();
     try {
-      this.#storage.close();
+      if (!keepStorage) this.#storage.close();
     } catch {
       // It is of no use to anybody here any more.
     }
@@ -490,6 +561,12 @@ class Hooks {
   }
 }
 
+function asTexts(entries) {
+  const isText = (text) => text === undefined || typeof text === "string";
+  if (![...entries].every(([, text]) => isText(text))) throw new TypeError("the storage answered something else than texts");
+  return entries;
+}
+
 async function load(script, what) {
   try {
     await script();
@@ -499,6 +576,8 @@ async function load(script, what) {
   }
 }
 
-function parse(text) {
-  return JSON.parse(text, (_, value) => Object.freeze(value));
+// With all that is in it. Values are trees, and not deep.
+function freeze(value) {
+  for (const name in value) if (typeof value[name] === "object") freeze(value[name]);
+  return Object.freeze(value);
 }

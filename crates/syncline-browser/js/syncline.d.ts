@@ -2,7 +2,7 @@
  * Syncline in the browser. Written by hand; checked against real use by `web/types`.
  *
  * Importing this module does nothing but define: it is safe in Node, during server-side rendering and in a service worker.
- * Each system has a door of its own as well: `syncline/autosave`, `/lock`, `/queue`, `/state`, `/viewer`. A page without a
+ * Each system has a door of its own as well: `syncline/autosave`, `/client`, `/lock`, `/queue`, `/state`, `/viewer`. A page without a
  * bundler that uses it loads no script of the others; `init`, which loads the WASM module ahead of its first use, is there.
  * `syncline/wasm` loads a module of your own in the same way.
  */
@@ -12,6 +12,12 @@ export {
   type SynclineErrorCode,
   type FieldProblem,
 } from "./errors.js";
+export {
+  connect,
+  type ClientOptions,
+  type NodeClient,
+  type NodeEvent,
+} from "./client.js";
 export {
   startViewer,
   type ViewerOptions,

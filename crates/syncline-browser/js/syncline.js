@@ -5,6 +5,7 @@
 // has a door of its own too (`syncline/queue`), for pages without a bundler and for `init`.
 
 export { openAutoSave } from "./autosave.js";
+export { connect } from "./client.js";
 export { SynclineError } from "./errors.js";
 export {
   acquireProjectLock,

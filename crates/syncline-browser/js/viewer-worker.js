@@ -4,7 +4,7 @@
 // is sent while the page is away. What to send and when is decided by the rules (WASM); the bye is sent by the page
 // (viewer.js), because a worker may not live long enough to send it.
 
-import { SynclineError, isPassing, toPlain } from "./errors.js";
+import { SynclineError, fromPlain, isPassing, toPlain } from "./errors.js";
 import instantiate, { Heartbeat, Send, initSync as instantiateSync, lastPanic, version } from "./syncline_viewer.js";
 import { wasmModule } from "./wasm.js";
 
@@ -29,8 +29,14 @@ let sessionId;
 let timer;
 let request;
 
+// What the page answers to a question for headers.
+let waiting;
+
 // Messages give the page's whole state, never a change of it: none can come too early or in the wrong order.
 self.addEventListener("message", ({ data }) => {
+  if (data.type === "headers") return waiting?.(data);
+  // The token had ended, and there is another.
+  if (data.type === "again") return data.present && ping(data.visible);
   page = { present: data.present, visible: data.visible };
   if (data.type === "start") {
     start = data;
@@ -85,11 +91,14 @@ async function ping(visible) {
   // A newer ping says all that an older one could; two on their way might arrive in the wrong order.
   request?.abort();
   const mine = (request = new AbortController());
+  const given = start.asksForHeaders ? await askForHeaders(mine.signal) : {};
+  if (mine.signal.aborted) return;
+  if (given.error !== undefined) return report(fromPlain(given.error));
   const timeout = setTimeout(() => mine.abort(new DOMException("no answer in time", "TimeoutError")), PING_TIMEOUT_MS);
   try {
     const response = await fetch(start.endpoint, {
       method: "POST",
-      headers: { "content-type": start.contentType },
+      headers: { "content-type": start.contentType, ...given.headers },
       body: JSON.stringify({ sessionId, visible }),
       keepalive: true,
       cache: "no-store",
@@ -97,7 +106,9 @@ async function ping(visible) {
     });
     // Read to its end in any case: an answer left lying keeps its connection busy.
     const answer = await response.text();
-    if (!response.ok) report(refused(response.status, answer));
+    const error = response.ok ? undefined : refused(response.status, answer);
+    if (start.asksForHeaders) judge(given.headers, response.status, answer, error);
+    else if (error !== undefined) report(error);
   } catch (cause) {
     if (cause?.name !== "AbortError") {
       report(
@@ -111,6 +122,19 @@ async function ping(visible) {
     clearTimeout(timeout);
     if (request === mine) request = undefined;
   }
+}
+
+// The page holds the token.
+function askForHeaders(signal) {
+  return new Promise((resolve) => {
+    waiting = resolve;
+    signal.addEventListener("abort", () => resolve({}), { once: true });
+    postMessage({ type: "headers" });
+  });
+}
+
+function judge(headers, status, text, error) {
+  postMessage({ type: "judge", headers, status, text, error: error && toPlain(error) });
 }
 
 function refused(status, answer) {

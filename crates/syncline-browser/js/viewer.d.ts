@@ -8,6 +8,11 @@ export { SynclineError };
 export interface ViewerOptions {
   /** Where heartbeats go, by `POST`. Default: `/api/viewer`. */
   endpoint?: string | URL;
+  /**
+   * A token or a publishable key, or a function that gives one, for a page of another site: its origin then needs no mention among
+   * the viewer's. A function is asked before a heartbeat, one question at a time, and again shortly before the token ends.
+   */
+  token?: string | (() => string | null | Promise<string | null>);
   /** Where the worker script is. Default: `viewer-worker.js` beside this file. Must be on the page's own origin. */
   workerUrl?: string | URL;
   /** Where the WASM module is. Default: `syncline_viewer_bg.wasm` beside the worker script. */

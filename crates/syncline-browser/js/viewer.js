@@ -5,7 +5,8 @@
 // back/forward cache is counted again. When to ping is decided in the worker (viewer-worker.js), where timers are not
 // throttled in hidden tabs.
 
-import { SynclineError, fromPlain } from "./errors.js";
+import { SynclineError, fromPlain, toPlain } from "./errors.js";
+import { readToken } from "./secret.js";
 import { startWorker, workerError } from "./worker.js";
 
 // On globalThis, because a bundler may put this module into a page twice. The number is the version of the
@@ -21,9 +22,10 @@ export function startViewer(options) {
       "startViewer() needs a page with workers: call it in the browser, for example in an effect, not while rendering on a server",
     );
   }
-  const { endpoint, workerUrl, wasmUrl, onError, signal } = readOptions(options);
+  const { onError, signal, ...rest } = readOptions(options);
   const viewers = (globalThis[REGISTRY] ??= new Map());
-  if (!viewers.has(endpoint)) viewers.set(endpoint, new Viewer(viewers, { endpoint, workerUrl, wasmUrl }));
+  const { endpoint } = rest;
+  if (!viewers.has(endpoint)) viewers.set(endpoint, new Viewer(viewers, rest));
   return viewers.get(endpoint).join({ onError, signal });
 }
 
@@ -35,6 +37,10 @@ class Viewer {
   #settle;
   #sessionId;
   #worker;
+  // Where there is one (token.js, loaded for it), and the headers that it last gave.
+  #tokens;
+  #token;
+  #headers;
   #listening = new AbortController();
   // False between pagehide and pageshow: the bye has been said, nothing is to follow it.
   #present = true;
@@ -88,7 +94,8 @@ class Viewer {
     });
     this.#tell("start", {
       endpoint: this.#options.endpoint,
-      contentType: contentType(this.#options.endpoint),
+      contentType: this.#contentType,
+      asksForHeaders: this.#options.token !== undefined,
       wasmUrl: this.#options.wasmUrl,
     });
   }
@@ -105,7 +112,41 @@ class Viewer {
       case "failed":
         this.#fail(fromPlain(message.error));
         break;
+      case "headers":
+        this.#giveHeaders();
+        break;
+      case "judge":
+        this.#judge(message);
+        break;
     }
+  }
+
+  // The page holds the token, because a function cannot be sent to a worker.
+  async #giveHeaders() {
+    try {
+      this.#tokens ??= await import("./token.js");
+      this.#token ??= this.#tokens.Token.of(this.#options.token);
+      this.#headers = await this.#token.headers(this.#listening.signal);
+      this.#tell("headers", { headers: this.#headers });
+    } catch (cause) {
+      if (this.#ended) return;
+      if (this.#tokens !== undefined && cause instanceof this.#tokens.NeedsAuth) return this.#fail(needsAuth(cause));
+      const error = new SynclineError("ping-failed", `no token for the heartbeat: ${cause?.message ?? cause}`, { retryable: true, cause });
+      this.#tell("headers", { error: toPlain(error) });
+    }
+  }
+
+  #judge({ headers, status, text, error }) {
+    const need = this.#token.judge(headers, status, text);
+    if (need === this.#tokens.AGAIN) this.#tell("again");
+    else if (need !== undefined) this.#fail(needsAuth(need));
+    else if (error !== undefined) this.#report(fromPlain(error));
+  }
+
+  get #contentType() {
+    // Another origin would be asked for permission (a preflight) before each JSON request; plain text needs none.
+    const isOwn = new URL(this.#options.endpoint).origin === globalThis.origin;
+    return isOwn || this.#options.token !== undefined ? "application/json" : "text/plain";
   }
 
   #tell(type, facts) {
@@ -132,10 +173,13 @@ class Viewer {
   #sayBye() {
     if (this.#sessionId === undefined) return;
     const { endpoint } = this.#options;
-    const body = new Blob([JSON.stringify({ sessionId: this.#sessionId, bye: true })], { type: contentType(endpoint) });
-    // A beacon outlives the page. Some content blockers refuse beacons; a keepalive request is the next best.
-    if (navigator.sendBeacon?.(endpoint, body)) return;
-    fetch(endpoint, { method: "POST", body, keepalive: true, credentials: "include" }).catch(() => {
+    const type = this.#contentType;
+    const body = new Blob([JSON.stringify({ sessionId: this.#sessionId, bye: true })], { type });
+    // A beacon outlives the page, and can show no token. Some content blockers refuse beacons; a keepalive request is the next best.
+    if (this.#headers === undefined && navigator.sendBeacon?.(endpoint, body)) return;
+    const credentials = this.#headers === undefined ? "include" : "same-origin";
+    const headers = { "content-type": type, ...this.#headers };
+    fetch(endpoint, { method: "POST", body, headers, keepalive: true, credentials }).catch(() => {
       // Nobody is left to tell; the session expires by itself.
     });
   }
@@ -191,20 +235,21 @@ function workerBlocked(workerUrl, cause, why) {
   );
 }
 
-// Another origin would be asked for permission (a preflight) before each JSON request; plain text needs none.
-function contentType(endpoint) {
-  return new URL(endpoint).origin === globalThis.origin ? "application/json" : "text/plain";
+function needsAuth({ code, grant, message }) {
+  return new SynclineError("needs-auth", `the heartbeat is refused: ${message}`, { reason: code, grant });
 }
 
 function readOptions(options = {}) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
-  const { endpoint = "/api/viewer", workerUrl, wasmUrl, onError, signal } = options;
+  const { endpoint = "/api/viewer", token, workerUrl, wasmUrl, onError, signal } = options;
+  readToken(token);
   if (onError !== undefined && typeof onError !== "function") throw invalid("onError must be a function");
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid("signal must be an AbortSignal");
   const address = resolve("endpoint", endpoint);
   if (!/^https?:/.test(address)) throw invalid(`endpoint must be an http or https address, not ${address}`);
   return {
     endpoint: address,
+    token,
     // The worker would resolve relative addresses against its own place, not against the page.
     workerUrl: workerUrl === undefined ? undefined : resolve("workerUrl", workerUrl),
     wasmUrl: wasmUrl === undefined ? undefined : resolve("wasmUrl", wasmUrl),

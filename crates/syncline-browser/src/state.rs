@@ -38,10 +38,11 @@ pub struct StateReplica {
 
 #[wasm_bindgen]
 impl StateReplica {
-    /// A replica that has read nothing yet. `maker` is drawn at random, `schema_version` counts from 1.
+    /// A replica that has read nothing yet. `maker` is drawn at random, `schema_version` counts from 1; `swaps`: the storage can
+    /// swap.
     #[wasm_bindgen(constructor)]
     #[must_use]
-    pub fn new(maker: u32, schema_version: u32, bridged: bool, hooks: Option<Hooks>) -> Self {
+    pub fn new(maker: u32, schema_version: u32, bridged: bool, swaps: bool, hooks: Option<Hooks>) -> Self {
         let hooks = hooks.map(Rc::new);
         let migrate = hooks.clone().map(|hooks| -> Migrate {
             Rc::new(move |version, id, value| Value::read(&hooks.migrate(version, id, value.text())?).ok())
@@ -49,7 +50,7 @@ impl StateReplica {
         let check_settings = hooks
             .map(|hooks| -> CheckSettings { Rc::new(move |settings| hooks.takes_settings(settings.text())) });
         let schema_version = schema_version.max(1);
-        let config = Config { maker, schema_version, migrate, check_settings, bridged };
+        let config = Config { maker, schema_version, migrate, check_settings, bridged, swaps };
         Self { replica: state::Replica::new(config) }
     }
 
@@ -61,6 +62,21 @@ impl StateReplica {
             Some(input) => wire::write(&self.replica.handle(now, wall, input)),
             None => wire::refuse(input),
         }
+    }
+
+    /// Whether what is stored may be exchanged under this name; `undefined`: not before everything is loaded. The first name
+    /// is stored with the next input.
+    #[cfg(feature = "bridge")]
+    pub fn admits(&mut self, subject: &str) -> Option<bool> {
+        self.replica.admits(subject)
+    }
+
+    /// How many entities have changes that the node has not confirmed.
+    #[cfg(feature = "bridge")]
+    #[wasm_bindgen(getter)]
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.replica.unsent()
     }
 
     /// Which layout entities are kept in: `A`, `B` or `C`.

@@ -1,5 +1,6 @@
 //! The platform's own commands, one file each. Those of apps come from [`parts`](crate::parts).
 
+mod audit;
 mod doctor;
 mod jobs;
 mod key;
@@ -36,10 +37,12 @@ pub(crate) enum Command {
     State(state::State),
     /// Read and change keys.
     Kv(kv::Kv),
-    /// Make keys for boxes, dashboards and servers.
+    /// Make, list and remove keys for boxes, dashboards and servers.
     Key(key::Key),
-    /// Make and check tokens of people.
+    /// Make, check and take back tokens of people.
     Token(token::Token),
+    /// Show who did what, and who was refused.
+    Audit(audit::Audit),
     /// Check what a node needs to run.
     Doctor(doctor::Doctor),
 }
@@ -56,8 +59,9 @@ impl Command {
             Command::Migrate(migrate) => migrate.run().await,
             Command::State(state) => state.run().await,
             Command::Kv(kv) => kv.run().await,
-            Command::Key(key) => key.run(),
+            Command::Key(key) => key.run().await,
             Command::Token(token) => token.run().await,
+            Command::Audit(audit) => audit.run().await,
             Command::Doctor(doctor) => doctor.run().await,
         }
     }

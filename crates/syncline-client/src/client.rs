@@ -53,6 +53,19 @@ impl Refusal {
     }
 }
 
+/// What a browser is told that asks before it sends a page's request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preflight {
+    /// Anything but success refuses.
+    pub status: StatusCode,
+    /// The origin whose pages may ask.
+    pub allow_origin: Option<String>,
+    /// With which methods.
+    pub allow_methods: Option<String>,
+    /// With which headers.
+    pub allow_headers: Option<String>,
+}
+
 /// A node to ask.
 pub struct Client {
     http: reqwest::Client,
@@ -132,6 +145,33 @@ impl Client {
             }
         });
         Ok(events.boxed())
+    }
+
+    /// Asks as the browser of a page of `origin` does before it sends a request with a token. Nothing is read but the head
+    /// of the answer; whatever stands before the node may have written it.
+    pub async fn preflight(&self, path: &[&str], origin: &str, method: &str) -> anyhow::Result<Preflight> {
+        let mut url = self.url.clone();
+        match url.path_segments_mut() {
+            Ok(mut segments) => drop(segments.pop_if_empty().extend(path)),
+            Err(()) => bail!("{} is not the address of a node", self.url),
+        }
+        let request = self.http.request(Method::OPTIONS, url).timeout(ANSWER_TIMEOUT);
+        let request = request.header("origin", origin).header("access-control-request-method", method);
+        let request = request.header("access-control-request-headers", "authorization,content-type");
+        let answer = request.send().await.with_context(|| format!("cannot ask {}", self.url))?;
+        let header = |name: &str| {
+            let value = answer
+                .headers()
+                .get(name)
+                .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+            value.filter(|value| !value.is_empty())
+        };
+        Ok(Preflight {
+            status: answer.status(),
+            allow_origin: header("access-control-allow-origin"),
+            allow_methods: header("access-control-allow-methods"),
+            allow_headers: header("access-control-allow-headers"),
+        })
     }
 
     fn request(

@@ -7,7 +7,7 @@
 //! - [`Keys`]: keys from the command line, a file or standard input
 //! - [`answer`]: what a node said, in words
 //! - [`output`]: what goes to the screen, and with which colours
-//! - [`stop_signal`]: being asked to stop
+//! - [`stop_signal`], [`reload_signal`]: being asked to stop, and to read the configuration again
 //!
 //! Leaves to the program: which apps there are, how TLS is done, and with which exit code it ends.
 
@@ -21,11 +21,11 @@ mod pending;
 mod progress;
 mod signal;
 
-pub use client::{Client, Refusal, Target};
+pub use client::{Client, Preflight, Refusal, Target};
 pub use input::Keys;
 pub use listener::{Heard, Listener};
 pub use pending::{IN_VAIN_MAX, Pending};
 pub use progress::Progress;
 /// The words of requests and refusals.
 pub use reqwest::{Method, StatusCode};
-pub use signal::stop_signal;
+pub use signal::{reload_signal, stop_signal, stop_signal_of_reloading};

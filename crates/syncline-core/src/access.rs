@@ -8,14 +8,26 @@
 //! - [`Need`]: what one request asks for
 //! - [`Grant`], [`Grants`]: what a caller was given
 //! - [`GrantTemplate`], [`Ceiling`]: what an issuer may give, with places such as `{sub}` that a token's claims fill
+//! - [`Refresh`]: when a client asks for the next token
+//! - [`Revocations`]: tokens that were taken back before their end
+//! - [`rate`], [`quota`]: how much a caller may use in a time, and at once
+//! - [`guesses`]: wrong credentials of one address; [`refusals`]: what of refusals is recorded
 //!
 //! Guarantees: more grants never refuse more, narrowing never widens, and two values of a claim never fill one template with
 //! the same names. Whether a token is genuine is not decided here.
 
 mod grant;
+pub mod guesses;
+pub mod quota;
+pub mod rate;
+mod refresh;
+pub mod refusals;
+mod revocation;
 mod template;
 
 pub use grant::{Grant, Grants};
+pub use refresh::{EARLY, Refresh, Step};
+pub use revocation::{IssuedToken, Revocation, Revocations};
 pub use template::{Ceiling, GrantTemplate};
 
 use std::fmt;
@@ -25,6 +37,9 @@ pub const GRANT_MAX_BYTES: usize = 1_024;
 
 /// Most grants in one list: of a key, of an issuer, or of a token.
 pub const GRANTS_MAX: usize = 100;
+
+/// Verbs of what cannot be undone. They are recorded in the audit whoever uses them.
+pub const IRREVERSIBLE: [&str; 5] = ["reset", "force", "manage", "run", "revoke"];
 
 /// What one request needs: a verb of a system, on a thing with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -313,37 +313,24 @@ fn qu_26_whatever_replaces_unreadable_state_is_news_to_everybody() {
     }
 }
 
-/// The shared value, and what compare-and-set does to it.
+/// The shared value, and what transactions do to it.
 #[derive(Default)]
 struct Shared(Pace);
 
 impl Shared {
-    fn store(&mut self, expected: u64, pace: &Pace) -> bool {
-        let same = self.0.version == expected;
-        if same {
-            self.0 = pace.clone();
-        }
-        same
-    }
-
-    /// One node's attempt to start, as an adapter makes it.
+    /// One node's attempt to start, as a transaction makes it that nobody comes between.
     fn start(&mut self, node: &mut Pacer, clock: Clock) -> Result<u64, Why> {
         node.adopt(clock, Some(self.0.clone()));
-        if let Some((pace, _)) = node.propose_lost(clock.now) {
-            assert!(self.store(node.pace().version, &pace));
-            node.adopt(clock, Some(pace));
-        }
-        let (pace, permit) = node.propose_start(clock.now).map_err(|wait| wait.why)?;
-        assert!(self.store(node.pace().version, &pace));
-        node.adopt(clock, Some(pace));
-        Ok(permit.call)
+        while node.lose(clock.now).is_some() {}
+        let started = node.start(clock.now);
+        self.0 = node.pace().clone();
+        started.map(|permit| permit.call).map_err(|wait| wait.why)
     }
 
     fn end(&mut self, node: &mut Pacer, clock: Clock, call: u64, signal: Signal) {
         node.adopt(clock, Some(self.0.clone()));
-        let pace = node.propose_end(clock, call, signal, 0.0);
-        assert!(self.store(node.pace().version, &pace));
-        node.adopt(clock, Some(pace));
+        node.end(clock, call, signal, 0.0);
+        self.0 = node.pace().clone();
     }
 }
 
@@ -372,15 +359,15 @@ fn qu_21_two_nodes_share_slots_interval_and_pause() {
 }
 
 #[test]
-fn qu_21_the_loser_of_a_race_counts_from_the_winners_start() {
+fn qu_21_who_could_not_commit_counts_from_the_start_of_who_could() {
     let (mut shared, mut one, mut two) =
         (Shared::default(), Pacer::new(settings(2)), Pacer::new(settings(2)));
     two.adopt(clock(0), Some(shared.0.clone()));
-    let (lost_race, _) = two.propose_start(at(0)).unwrap();
+    // Its transaction is undone, and the copy with it.
+    two.clone().start(at(0)).unwrap();
     shared.start(&mut one, clock(40)).unwrap();
-    assert!(!shared.store(two.pace().version, &lost_race));
     assert_eq!(shared.start(&mut two, clock(50)), Err(Why::Interval));
-    assert_eq!(shared.start(&mut two, clock(174)), Err(Why::Interval), "though it proposed the same at 0");
+    assert_eq!(shared.start(&mut two, clock(174)), Err(Why::Interval), "though it wanted the same at 0");
     assert!(shared.start(&mut two, clock(175)).is_ok());
 }
 
@@ -390,15 +377,14 @@ fn qu_20_a_dead_nodes_call_frees_its_slot_after_a_lease_of_watching() {
         (Shared::default(), Pacer::new(settings(1)), Pacer::new(settings(1)));
     let call = shared.start(&mut one, clock(0)).unwrap();
     assert_eq!(shared.start(&mut two, clock(10_000)), Err(Why::Busy));
-    let (renewed, deadline) = one.propose_renew(at(15_000), call).unwrap();
-    assert_eq!(deadline, at(35_000));
-    assert!(shared.store(one.pace().version, &renewed));
+    assert_eq!(one.renew(at(15_000), call), Some(at(35_000)));
+    shared.0 = one.pace().clone();
     assert_eq!(shared.start(&mut two, clock(16_000)), Err(Why::Busy), "sees the renewal");
     assert_eq!(shared.start(&mut two, clock(40_999)), Err(Why::Busy));
     assert_eq!(shared.start(&mut two, clock(41_000)), Err(Why::Interval), "gives it up");
     assert!(shared.start(&mut two, clock(41_100)).is_ok());
     one.adopt(clock(41_200), Some(shared.0.clone()));
-    assert_eq!(one.propose_renew(at(41_200), call), None);
+    assert_eq!(one.renew(at(41_200), call), None);
 }
 
 #[test]
@@ -447,11 +433,13 @@ fn qu_26_a_pause_is_dated_when_it_is_stored() {
     let (mut shared, mut one, mut two) =
         (Shared::default(), Pacer::new(settings(1)), Pacer::new(settings(1)));
     let call = shared.start(&mut one, clock(0)).unwrap();
-    let mut pace = one.propose_end(clock(100), call, throttled(60), 0.0);
+    let mut ending = one.clone();
+    ending.end(clock(100), call, throttled(60), 0.0);
+    let mut pace = ending.pace().clone();
     let set_forward = |now_ms: u64| Clock { now: at(now_ms), wall: at(WALL_START_MS + now_ms + 3_600_000) };
     two.adopt(set_forward(110), Some(shared.0.clone()));
     pace.date_pause(set_forward(120).wall);
-    assert!(shared.store(one.pace().version, &pace));
+    shared.0 = pace.clone();
     assert_eq!(shared.start(&mut two, set_forward(60_119)), Err(Why::Paused(PauseReason::RetryAfter)));
 
     let dated = pace.pause;

@@ -1,4 +1,4 @@
-//! How fast one address may open new sessions, or present wrong tokens.
+//! How fast one address may open new sessions.
 //!
 //! A minute's worth may come at once and then refills steadily (the generic cell rate algorithm: all there is to remember
 //! of an address is one moment). The table is bounded: addresses whose allowance is whole again are forgotten, and if that
@@ -51,19 +51,6 @@ impl AddressRate {
         }
         *whole_at_us = next_us;
         Ok(())
-    }
-
-    /// How long `address` would have to wait now; `None` if it would be let in.
-    pub(crate) fn wait(&self, now: Timestamp, address: IpAddr) -> Option<Duration> {
-        let now_us = now.as_ms().saturating_mul(1_000);
-        let full = self.whole_at_us.len() >= self.addresses_max;
-        let known = self.whole_at_us.get(&network(address));
-        let whole_at_us = known.or_else(|| self.whole_at_us.get(&SHARED).filter(|_| full)).copied();
-        let period_us = PERIOD.as_micros() as u64;
-        let step_us = (period_us / u64::from(self.per_minute)).max(1);
-        let next_us = whole_at_us.unwrap_or(0).max(now_us) + step_us;
-        let latest_us = now_us + period_us.max(step_us);
-        (next_us > latest_us).then(|| Duration::from_micros(next_us - latest_us))
     }
 
     fn place(&mut self, now_us: u64, address: IpAddr) -> IpAddr {

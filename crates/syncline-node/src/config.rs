@@ -10,7 +10,9 @@ mod problem;
 mod reader;
 pub(crate) mod settings;
 
+pub(crate) use access::print_quotas;
 pub use print::setting;
+pub(crate) use problem::closest;
 pub use problem::{Error, Place, Problem};
 pub use reader::{Found, Section};
 pub use settings::{Limits, Log, LogFormat, base_url, checked, folder, origin};
@@ -26,7 +28,7 @@ use syncline_store::parts::KV;
 use syncline_store::{Migrations, Options};
 use url::Url;
 
-use crate::access::CredentialSettings;
+use crate::access::{CredentialSettings, Vocabulary};
 use crate::part::{Kind, Part, Parts};
 use crate::secret::{Secret, redact_url};
 use reader::Report;
@@ -52,6 +54,8 @@ pub struct Config {
     pub migrate: bool,
     /// What callers must present. Without one the node listens on loopback only.
     pub token: Option<Secret>,
+    /// Another token of the owner, which is accepted while one replaces the other.
+    pub token_next: Option<Secret>,
     /// What callers other than the owner may show: keys, and tokens of issuers.
     pub credentials: CredentialSettings,
     /// The address by which browsers reach the node, when that is not the address it listens on.
@@ -151,13 +155,18 @@ impl Config {
             return Err(Error::TokenRequired { listen: config.listen });
         }
         let short =
-            config.token.as_ref().is_some_and(|token| token.expose().len() < settings::TOKEN_MIN_BYTES);
+            config.owner_tokens().iter().any(|token| token.expose().len() < settings::TOKEN_MIN_BYTES);
         if short && !config.listen.ip().is_loopback() {
             return Err(Error::TokenShort { listen: config.listen, min: settings::TOKEN_MIN_BYTES });
         }
         config.exposed_file =
             (readable_by_all && config.secrets().iter().any(|secret| text.contains(secret))).then_some(path);
         Ok(config)
+    }
+
+    /// The tokens of the owner, that of today first. A next one alone is none: nobody would be asked for it before.
+    pub fn owner_tokens(&self) -> Vec<Secret> {
+        self.token.iter().chain(self.token_next.iter().filter(|_| self.token.is_some())).cloned().collect()
     }
 
     /// The configuration file, if it holds a secret and everybody on this machine may read it.
@@ -188,7 +197,7 @@ impl Config {
     /// Every text that must not appear in any output, longest first so that no part of one outlives another.
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = crate::secret::url_secrets(self.database_url.expose());
-        secrets.extend(self.token.iter().map(|token| token.expose().to_owned()));
+        secrets.extend(self.owner_tokens().iter().map(|token| token.expose().to_owned()));
         secrets
             .extend(self.credentials.issuers.iter().flat_map(|issuer| issuer.secrets().map(str::to_owned)));
         secrets.extend(self.parts.all().flat_map(Part::secrets));
@@ -317,6 +326,7 @@ impl<'a> Settings<'a> {
         let token = self.token.take();
         let token =
             self.setting("token", ("--token-file", token.as_deref()), "SYNCLINE_TOKEN", settings::token);
+        let token_next = self.setting("token_next", ("", None), "SYNCLINE_TOKEN_NEXT", settings::token);
         let base_flag = ("--public-base-url", flags.public_base_url.as_deref());
         let public_base_url =
             self.setting("public_base_url", base_flag, "PUBLIC_BASE_URL", settings::base_url);
@@ -324,7 +334,8 @@ impl<'a> Settings<'a> {
         let allowed_hosts = settings::checked(&self.root, &allowed_hosts, settings::host);
         let trust_forwarded_for = self.root.boolean("trust_forwarded_for").unwrap_or(false);
         let [keys, issuers] = ["keys", "issuers"].map(|key| self.root.sections(key).unwrap_or_default());
-        let credentials = access::read(&keys, &issuers);
+        let words = Vocabulary::of(parts.iter().map(|part| &**part));
+        let credentials = access::read(&keys, &issuers, &words);
         let log = self.log();
         let limits = Limits::read(&self.root.section("limits"));
         let on = self.chosen(&parts);
@@ -343,6 +354,7 @@ impl<'a> Settings<'a> {
             schema,
             migrate,
             token,
+            token_next,
             credentials,
             public_base_url,
             allowed_hosts,

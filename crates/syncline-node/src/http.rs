@@ -21,6 +21,8 @@ mod metrics;
 mod openapi;
 mod pages;
 mod principal;
+mod quota;
+mod record;
 mod rules;
 mod session;
 pub(crate) mod visible;
@@ -35,6 +37,8 @@ pub(crate) use pages::Console;
 pub use pages::ConsoleFiles;
 pub use pages::has_browser_package;
 pub use principal::Caller;
+pub(crate) use quota::{CallerQuota, exceeded};
+pub(crate) use record::Recorder;
 pub(crate) use rules::Endpoints;
 
 use std::sync::Arc;
@@ -111,6 +115,11 @@ fn frame() -> Routes {
         .with(routes!(openapi::openapi))
         .with_rules(open().body_max_bytes(4_096), routes!(auth::session, auth::sign_in, auth::sign_out))
         .with_rules(Rules::new().any_caller(), routes!(events::events))
+}
+
+/// The rules of the frame's own addresses.
+pub(crate) fn frame_rules() -> Vec<Rules> {
+    frame().rules.into_iter().map(|(_, _, rules)| rules).collect()
 }
 
 /// Files of the pages and of the browser package. They are for browsers and in no description.

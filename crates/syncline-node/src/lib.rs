@@ -52,6 +52,7 @@ mod address;
 mod address_rate;
 mod log_throttle;
 mod node;
+mod reload;
 mod store_retry;
 
 pub use config::Config;
@@ -60,6 +61,7 @@ pub use node::{Context, Node, NodeId, Running, StartError};
 /// The systems of the platform, in the order in which they are built: a system may use those before it.
 pub fn systems() -> Vec<Box<dyn part::Part>> {
     vec![
+        Box::new(access::AccessPart),
         Box::new(kv::KvPart),
         Box::new(lock::LockPart),
         Box::new(state::StatePart),

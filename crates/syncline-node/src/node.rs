@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::Credentials;
+use crate::access::{AuditLog, Credentials, Quotas};
 use crate::config::Config;
 use crate::events::Bus;
 use crate::http::auth::Auth;
@@ -124,6 +124,10 @@ pub struct Context {
     pub(crate) topics: Vec<Topic>,
     pub(crate) console: Console,
     pub(crate) auth: Auth,
+    /// Where actions and refusals are recorded, if they are.
+    pub(crate) audit: Option<AuditLog>,
+    /// What callers have used of their quotas.
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) guard: Guard,
     pub(crate) streams: Streams,
     pub(crate) readiness: Readiness,
@@ -145,6 +149,7 @@ impl Context {
         let registry = Registry::new();
         let (events, node) = (Bus::new(), NodeId::random());
         let kv = store.kv();
+        let credentials = Credentials::new(&config.credentials);
         let mut setup = Setup {
             config: &config,
             node: &node,
@@ -152,6 +157,7 @@ impl Context {
             kv: &kv,
             events: &events,
             registry: &registry,
+            credentials: &credentials,
             built: Built::default(),
         };
         for part in config.parts.on() {
@@ -159,12 +165,11 @@ impl Context {
             built.map_err(|cause| StartError::Part { part: part.name(), cause })?;
         }
         let mut built = setup.built;
-        let credentials = Credentials::new(&config.credentials);
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
         let console = Console::new(&config.parts, std::mem::take(&mut built.pages), &built.topics);
         let (openapi, endpoints) = http::description(&config.parts, &console, &registry);
         Ok(Arc::new(Context {
-            auth: Auth::new(config.token.as_ref(), credentials, https, Arc::clone(&kv), &registry),
+            auth: Auth::new(&config.owner_tokens(), credentials, https, Arc::clone(&kv), &registry),
             readiness: Readiness::default(),
             answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
             limited: LogThrottle::default(),
@@ -172,6 +177,8 @@ impl Context {
             streams: Streams::new(config.limits.event_streams, &registry),
             kv_errors: registry.store_errors("kv"),
             topics: std::mem::take(&mut built.topics),
+            audit: built.services.find(),
+            quotas: Arc::default(),
             services: std::mem::take(&mut built.services),
             built: Mutex::new(built),
             stop: CancellationToken::new(),

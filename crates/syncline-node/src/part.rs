@@ -117,6 +117,11 @@ pub trait Part: Send + Sync {
         Routes::new()
     }
 
+    /// Verbs that its handlers ask for beside those of its routes, by system: grants may have them.
+    fn verbs(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[]
+    }
+
     /// Puts it together. Starts nothing: what is to run is handed to [`Setup::on_start`].
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError>;
 }

@@ -6,6 +6,7 @@
 
 mod http;
 mod part;
+mod quota;
 
 use std::sync::Arc;
 

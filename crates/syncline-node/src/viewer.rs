@@ -117,10 +117,6 @@ struct Local {
     sessions: SessionTable<RandomState>,
     own_report: OwnReport,
     address_rate: AddressRate,
-    /// The newest heartbeat the last report knew of, as its expiry.
-    reported_until: Option<Timestamp>,
-    /// A report is to be written even though the last one covers everything: the last viewer has gone.
-    report_anyway: bool,
 }
 
 /// How an attempt to store a report went.
@@ -151,8 +147,6 @@ impl Viewers {
                 sessions: SessionTable::new(config.max_sessions, RandomState::new()),
                 own_report: OwnReport::default(),
                 address_rate: AddressRate::new(config.new_sessions_per_minute),
-                reported_until: None,
-                report_anyway: false,
             }),
             history: Mutex::default(),
             reports: watch::Sender::default(),
@@ -202,7 +196,9 @@ impl Viewers {
         let change = {
             let mut local = self.local();
             let change = local.sessions.bye(self.now(), id);
-            local.report_anyway |= change.is_some();
+            if change.is_some() {
+                local.own_report.want();
+            }
             change
         };
         self.meters.byes.increment(1);
@@ -325,8 +321,9 @@ impl Viewers {
     fn expire_some(&self) -> bool {
         let now = self.now();
         let mut local = self.local();
-        let vacated = local.sessions.expire(now).is_some();
-        local.report_anyway |= vacated;
+        if local.sessions.expire(now).is_some() {
+            local.own_report.want();
+        }
         local.sessions.has_expired(now)
     }
 

@@ -3,8 +3,8 @@
 //! [`World`] runs actors in virtual time on one thread. One seed decides everything: which of two simultaneous
 //! events comes first, how long a message travels, whether it is lost or doubled. So days pass in a second, and a
 //! run that failed can be run again, exactly. [`check`] runs a test for many seeds and, when one fails, prints the
-//! command that replays it. [`postgres`] starts real servers for the tests that need one, and [`until`] waits for what
-//! happens there.
+//! command that replays it. [`postgres`] starts real servers for the tests that need one, [`patroni`] a
+//! cluster of them that fails over, and [`until`] waits for what happens there.
 //!
 //! The simulation knows nothing of the product, which is why its judgement of the product counts.
 //!
@@ -49,6 +49,7 @@
 mod check;
 mod dice;
 mod fabric;
+pub mod patroni;
 pub mod postgres;
 mod wait;
 mod world;

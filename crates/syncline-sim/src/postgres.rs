@@ -24,7 +24,7 @@ pub const TEST_DATABASE_URL: &str = "TEST_DATABASE_URL";
 /// Every Debian release keeps its versions beneath this folder, off the search path.
 const DEBIAN_FOLDER: &str = "/usr/lib/postgresql";
 /// The one role of a throwaway server; it is the superuser and needs no password.
-const ROLE: &str = "syncline";
+pub(crate) const ROLE: &str = "syncline";
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const START_POLL: Duration = Duration::from_millis(20);
 /// Somebody else may take the port between our finding it free and the server binding it.
@@ -48,6 +48,9 @@ pub enum Error {
     /// The server refuses to run as root, and there is no other user to run it as.
     #[error("running as root, and neither user `postgres` nor `nobody` exists to run the server as")]
     NoUser,
+    /// Networks of one's own take root.
+    #[error("a cluster has networks of its own, and only root may make them")]
+    NotRoot,
     /// A program of PostgreSQL's failed.
     #[error("{program} failed: {output}")]
     Failed {
@@ -320,20 +323,20 @@ impl Drop for Database {
 
 /// PostgreSQL's programs and the user to run them as.
 #[derive(Debug)]
-struct Programs {
-    folder: PathBuf,
+pub(crate) struct Programs {
+    pub(crate) folder: PathBuf,
     /// Set when we are root, which the server refuses to run as.
-    user: Option<User>,
+    pub(crate) user: Option<User>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct User {
-    uid: u32,
-    gid: u32,
+pub(crate) struct User {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
 impl Programs {
-    fn find() -> Result<Self, Error> {
+    pub(crate) fn find() -> Result<Self, Error> {
         let missing = Error::Missing { program: "initdb", package: "postgresql" };
         let folder = newest_debian_folder().or_else(|| folder_on_path("initdb")).ok_or(missing)?;
         // The owner of our own process entry is who we run as.
@@ -344,7 +347,7 @@ impl Programs {
     }
 
     /// A new temporary folder that the server's user owns. Its removal is left to the guard.
-    fn own_folder(&self) -> Result<PathBuf, Error> {
+    pub(crate) fn own_folder(&self) -> Result<PathBuf, Error> {
         let folder = tempfile::Builder::new()
             .prefix("syncline-postgres-")
             .tempdir()
@@ -374,7 +377,7 @@ impl Programs {
         command
     }
 
-    fn become_user(&self, command: &mut Command) {
+    pub(crate) fn become_user(&self, command: &mut Command) {
         if let Some(User { uid, gid }) = self.user {
             command.uid(uid).gid(gid);
         }
@@ -422,7 +425,7 @@ fn free_port() -> Result<u16, Error> {
     Ok(listener.local_addr().map_err(io("find a free port"))?.port())
 }
 
-fn psql(url: &str, sql: &str) -> Result<(), Error> {
+pub(crate) fn psql(url: &str, sql: &str) -> Result<(), Error> {
     let missing = Error::Missing { program: "psql", package: "postgresql-client" };
     let folder = newest_debian_folder().or_else(|| folder_on_path("psql")).ok_or(missing)?;
     let mut command = Command::new(folder.join("psql"));
@@ -431,7 +434,7 @@ fn psql(url: &str, sql: &str) -> Result<(), Error> {
     finish("psql", command)
 }
 
-fn finish(program: &'static str, mut command: Command) -> Result<(), Error> {
+pub(crate) fn finish(program: &'static str, mut command: Command) -> Result<(), Error> {
     let output = command.stdin(Stdio::null()).output().map_err(io("run a program of PostgreSQL's"))?;
     if output.status.success() {
         return Ok(());
@@ -457,7 +460,7 @@ fn with_database(url: &str, name: &str) -> String {
     format!("{}/{name}{query}", &address[..path])
 }
 
-fn io(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Io { what, source }
 }
 

@@ -1,22 +1,32 @@
-//! One small transaction interface for both engines, for parts that have tables of their own.
+//! One small transaction interface for every engine. The systems' flows are written over it once, and parts with tables of their
+//! own use the same.
+//!
+//! - `engine`: what an engine has to be able to do
+//! - `sql`: statements in files, in the words of each engine
+//! - `value`: what goes into a statement and comes out of its rows
 //!
 //! A part writes its flow once over [`Transaction`], with statements that name its tables `syncline.<table>`; where the two
-//! dialects differ, [`Database::backend`] says which one it is. Rows are read by position.
+//! dialects differ, it gives both texts ([`Sql::new`]). Rows are read by position.
 //!
 //! Guarantees: [`Database::write`] happens as a whole or not at all, and is durable when it returns. On SQLite it goes through
 //! the one writer and shares its commits with other changes. Values are always bound, never part of a statement.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use crate::{Backend, Error};
 
-use crate::{Backend, Error, postgres, sqlite};
-
+mod engine;
+mod sql;
 mod value;
 
+pub(crate) use self::engine::{Access, Engine, Job, Made, Statements};
+pub use self::sql::Sql;
+pub(crate) use self::sql::{shared_statements, statement, statements, statements_of};
+#[doc(hidden)]
+pub use self::value::Cell;
 pub use self::value::{FromCell, Row, Value};
-pub(crate) use self::value::{bind_postgres, bind_sqlite};
+pub(crate) use self::value::{FromRow, values};
 
 /// What is done in a transaction, as a future that borrows it. An error undoes it.
 pub type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 't>>;
@@ -24,41 +34,25 @@ pub type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 't
 /// The database behind a store. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Database {
-    engine: Engine,
+    engine: Arc<dyn Engine>,
 }
 
-#[derive(Debug, Clone)]
-enum Engine {
-    Sqlite(sqlite::Engine),
-    Postgres(postgres::Engine),
-}
-
-/// A transaction of either engine.
-pub struct Transaction<'t> {
-    inner: Inner<'t>,
-}
-
-enum Inner<'t> {
-    Sqlite { connection: &'t mut SqliteConnection, store: &'t str, wall_ms: i64 },
-    Postgres { session: &'t mut postgres::Session, engine: &'t postgres::Engine },
+/// A transaction of any engine.
+pub struct Transaction<'c> {
+    statements: &'c mut dyn Statements,
+    /// What was done is not to be kept, though it did not fail.
+    undone: bool,
 }
 
 impl Database {
-    pub(crate) fn sqlite(engine: sqlite::Engine) -> Self {
-        Self { engine: Engine::Sqlite(engine) }
-    }
-
-    pub(crate) fn postgres(engine: postgres::Engine) -> Self {
-        Self { engine: Engine::Postgres(engine) }
+    pub(crate) fn new(engine: impl Engine + 'static) -> Self {
+        Self { engine: Arc::new(engine) }
     }
 
     /// Which dialect it speaks.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        match &self.engine {
-            Engine::Sqlite(_) => Backend::Sqlite,
-            Engine::Postgres(_) => Backend::Postgres,
-        }
+        self.engine.backend()
     }
 
     /// Runs `work` in a transaction and returns its result once that is durable.
@@ -81,110 +75,148 @@ impl Database {
         T: Send + 'static,
         F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
     {
-        match &self.engine {
-            Engine::Sqlite(engine) => {
-                let (store, clock) = (engine.name().to_owned(), engine.clock().clone());
-                let written = engine.write_checked(move |connection| {
-                    Box::pin(async move {
-                        let inner = Inner::Sqlite { connection, store: &store, wall_ms: clock.wall_ms() };
-                        work(&mut Transaction { inner }).await
-                    })
-                });
-                written.await
-            }
-            Engine::Postgres(engine) => on_postgres(engine, work).await,
-        }
+        self.run(Access::Write, work).await
     }
 
-    /// Runs `work`, which only reads, beside the writers.
+    /// The same for what may be lost with the machine's power: the commit does not wait for the disk.
+    pub(crate) async fn write_unsynced<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
+    {
+        self.run(Access::Unsynced, work).await
+    }
+
+    /// Runs `work`, which only reads, beside the writers. Its statements need not see one moment.
     pub async fn read<T, F>(&self, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
     {
-        match &self.engine {
-            Engine::Sqlite(engine) => {
-                let Some(mut reader) = engine.reader().await? else { return self.write(work).await };
-                let (store, wall_ms) = (engine.name(), engine.clock().wall_ms());
-                let inner = Inner::Sqlite { connection: &mut reader, store, wall_ms };
-                work(&mut Transaction { inner }).await
-            }
-            Engine::Postgres(engine) => on_postgres(engine, work).await,
-        }
+        self.run(Access::Read, work).await
+    }
+
+    /// Makes a change of one statement; how many rows it changed.
+    pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64, Error> {
+        self.run(Access::Execute, move |transaction| {
+            Box::pin(async move { transaction.execute(sql, &values).await })
+        })
+        .await
+    }
+
+    /// The same for the rows that it gives.
+    pub(crate) async fn change<T>(&self, sql: Sql, values: Vec<Value>) -> Result<Vec<T>, Error>
+    where
+        T: FromRow + Send + 'static,
+    {
+        self.run(Access::Statement, move |transaction| {
+            Box::pin(async move { transaction.query(sql, &values).await })
+        })
+        .await
+    }
+
+    /// Reads the rows of one statement.
+    pub(crate) async fn query<T>(&self, sql: Sql, values: Vec<Value>) -> Result<Vec<T>, Error>
+    where
+        T: FromRow + Send + 'static,
+    {
+        self.run(Access::Read, move |transaction| {
+            Box::pin(async move { transaction.query(sql, &values).await })
+        })
+        .await
+    }
+
+    /// Reads the first row of one statement, if it gives one.
+    pub(crate) async fn query_first<T>(&self, sql: Sql, values: Vec<Value>) -> Result<Option<T>, Error>
+    where
+        T: FromRow + Send + 'static,
+    {
+        Ok(self.query(sql, values).await?.into_iter().next())
+    }
+
+    async fn run<T, F>(&self, access: Access, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
+    {
+        let job: Job = Box::new(move |transaction| {
+            Box::pin(async move { work(transaction).await.map(|made| Box::new(made) as Made) })
+        });
+        let made = self.engine.run(access, job).await?;
+        Ok(*made.downcast().expect("a job brings what it was made for"))
     }
 }
 
-async fn on_postgres<T, F>(engine: &postgres::Engine, work: F) -> Result<T, Error>
-where
-    F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
-{
-    let mut session = engine.transaction().await?;
-    let inner = Inner::Postgres { session: &mut session, engine };
-    let done = work(&mut Transaction { inner }).await;
-    match done {
-        Ok(done) => session.commit().await.map(|()| done),
-        Err(error) => {
-            // What failed is what the caller wants to know; a session that cannot roll back takes its connection with it.
-            let _ = session.rollback().await;
-            Err(error)
-        }
+impl<'c> Transaction<'c> {
+    pub(crate) fn new(statements: &'c mut dyn Statements) -> Self {
+        Self { statements, undone: false }
     }
-}
 
-impl Transaction<'_> {
     /// Which dialect it speaks.
     #[must_use]
     pub fn backend(&self) -> Backend {
-        match &self.inner {
-            Inner::Sqlite { .. } => Backend::Sqlite,
-            Inner::Postgres { .. } => Backend::Postgres,
-        }
+        self.statements.backend()
     }
 
     /// Runs a statement and says how many rows it changed.
-    pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, Error> {
-        match &mut self.inner {
-            Inner::Sqlite { connection, store, .. } => {
-                let done = bind_sqlite(sqlite::query(sql), values).execute(&mut **connection).await;
-                Ok(done.map_err(|error| Error::sqlite(store, &error))?.rows_affected())
-            }
-            Inner::Postgres { session, engine } => {
-                session.execute(bind_postgres(engine.query(sql), values)).await
-            }
-        }
+    pub async fn execute(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<u64, Error> {
+        let sql = sql.into().for_engine(self.statements);
+        self.statements.execute(sql, values).await
     }
 
     /// Runs a statement for its rows.
-    pub async fn all(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
-        match &mut self.inner {
-            Inner::Sqlite { connection, store, .. } => {
-                let rows = bind_sqlite(sqlite::query(sql), values).fetch_all(&mut **connection).await;
-                let rows: Vec<SqliteRow> = rows.map_err(|error| Error::sqlite(store, &error))?;
-                Ok(rows.into_iter().map(Row::sqlite).collect())
-            }
-            Inner::Postgres { session, engine } => {
-                let rows: Vec<PgRow> = session.rows(bind_postgres(engine.query(sql), values)).await?;
-                Ok(rows.into_iter().map(Row::postgres).collect())
-            }
-        }
+    pub async fn all(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, Error> {
+        let sql = sql.into().for_engine(self.statements);
+        self.statements.rows(sql, values).await
     }
 
     /// Runs a statement for its first row, if there is one.
-    pub async fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, Error> {
+    pub async fn first(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<Option<Row>, Error> {
         Ok(self.all(sql, values).await?.into_iter().next())
     }
 
     /// Runs a statement for its only value.
-    pub async fn value<T: FromCell>(&mut self, sql: &'static str, values: &[Value]) -> Result<T, Error> {
+    pub async fn value<T: FromCell>(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<T, Error> {
         let row = self.first(sql, values).await?;
         row.ok_or_else(|| Error::invalid("statement", "gave no row"))?.get(0)
     }
 
+    /// Runs a statement for its rows, as what they are.
+    pub(crate) async fn query<T: FromRow>(&mut self, sql: Sql, values: &[Value]) -> Result<Vec<T>, Error> {
+        self.all(sql, values).await?.into_iter().map(T::from_row).collect()
+    }
+
+    /// The same for the first row, if there is one.
+    pub(crate) async fn query_first<T: FromRow>(
+        &mut self,
+        sql: Sql,
+        values: &[Value],
+    ) -> Result<Option<T>, Error> {
+        self.first(sql, values).await?.map(T::from_row).transpose()
+    }
+
+    /// The values of one column.
+    pub(crate) async fn column<T: FromCell>(&mut self, sql: Sql, values: &[Value]) -> Result<Vec<T>, Error> {
+        self.all(sql, values).await?.into_iter().map(|mut row| row.take(0)).collect()
+    }
+
+    /// Runs commands without arguments, several at once if need be.
+    pub(crate) async fn script(&mut self, sql: impl Into<Sql>) -> Result<(), Error> {
+        let sql = sql.into().for_engine(self.statements);
+        self.statements.script(sql).await
+    }
+
     /// The time of day in milliseconds, by the store's clock.
     pub async fn now_ms(&mut self) -> Result<i64, Error> {
-        match &mut self.inner {
-            Inner::Sqlite { wall_ms, .. } => Ok(*wall_ms),
-            Inner::Postgres { session, engine } => engine.now_ms(session).await,
-        }
+        self.statements.now_ms().await
+    }
+
+    /// Has what was done so far, and what follows, undone in the end, though the work does not fail.
+    pub(crate) fn undo(&mut self) {
+        self.undone = true;
+    }
+
+    pub(crate) fn is_undone(&self) -> bool {
+        self.undone
     }
 }

@@ -217,20 +217,7 @@ impl Error {
     }
 
     /// Sorts what SQLite answered.
-    pub(crate) fn sqlite(store: &str, error: &sqlx::Error) -> Self {
-        let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
-        match error {
-            sqlx::Error::PoolTimedOut => Self::Busy { store: store.to_owned(), reason: reason(error) },
-            sqlx::Error::PoolClosed => Self::Closed { store: store.to_owned() },
-            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
-                Self::Unreadable { store: store.to_owned(), reason: reason(error) }
-            }
-            _ => Self::sqlite_code(store, reason(error), code),
-        }
-    }
-
-    /// Sorts what SQLite answered to the thread that speaks to it directly.
-    pub(crate) fn rusqlite(store: &str, error: &rusqlite::Error) -> Self {
+    pub(crate) fn sqlite(store: &str, error: &rusqlite::Error) -> Self {
         let code = error.sqlite_error().map(|error| error.extended_code);
         Self::sqlite_code(store, cut(error.to_string()), code)
     }

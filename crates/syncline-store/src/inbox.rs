@@ -12,7 +12,8 @@ use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
 
 use crate::Error;
 
-pub(crate) mod batch;
+mod batch;
+pub(crate) mod port;
 pub(crate) mod row;
 
 /// Most entries in one batch.

@@ -20,6 +20,8 @@ use syncline_core::kv::{self, Key, LIST_MAX};
 
 use crate::Error;
 
+pub(crate) mod port;
+
 /// Longest time to live: ten years. What should live longer should not expire.
 pub const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 

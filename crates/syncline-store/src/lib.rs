@@ -10,20 +10,23 @@
 //! - [`inbox`]: entities that came from elsewhere ([`Store::inbox`])
 //! - [`outbox`]: changes on their way to another system ([`Store::outbox`])
 //! - [`state`]: what devices agree on, by space ([`Store::states`])
+//! - [`access`]: the audit, keys and revocations ([`Store::access`])
 //! - [`database`]: transactions for parts that have tables of their own ([`Store::database`])
 //!
-//! Behind them are two engines with the same meaning, held to it by one suite of tests run against both:
+//! A port's flow is written once, over [`database`], with its statements in `sql/`. Below are two engines with the same meaning, held
+//! to it by one suite of tests run against both:
 //!
 //! - `sqlite/`: one file on this machine, all waiting writes committed together
 //! - `postgres/`: one database for several nodes
 //!
-//! and what they share: `migration` (the history of each part's tables), `names` (where these tables are), `clock` (the steady
+//! They share `migration` (the history of each part's tables), `names` (where these tables are), `clock` (the steady
 //! clock of the embedded engine), [`Error`]. [`parts`] has the tables of each system; [`Options`] say which of them a store is
 //! opened for.
 //!
 //! Invariant: an acknowledged write survives `kill -9`. Invariant: expiry is decided by the store's clock, never
 //! by a caller's. Invariant: nothing that comes from outside becomes part of a statement; it is always bound.
 
+pub mod access;
 pub mod database;
 pub mod inbox;
 pub mod kv;
@@ -47,6 +50,7 @@ use std::sync::Arc;
 
 use syncline_core::outbox::EntityType;
 
+use self::access::AccessStore;
 use self::database::Database;
 pub use self::error::{Error, REASON_MAX_BYTES};
 use self::inbox::Inbox;
@@ -57,7 +61,7 @@ pub use self::names::{DEFAULT_SCHEMA, SCHEMA_MAX_BYTES};
 pub use self::options::Options;
 use self::outbox::Outbox;
 use self::queue::Queues;
-use self::queue::port::Port;
+use self::queue::table::{NoNotices, QueueNotices, Tables};
 use self::schedule::Schedule;
 use self::state::States;
 
@@ -205,34 +209,25 @@ impl Store {
     /// Keys with a time to live.
     #[must_use]
     pub fn kv(&self) -> Arc<dyn Kv> {
-        match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteKv::new(engine.clone())),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresKv::new(engine.clone())),
-        }
+        Arc::new(kv::port::Port::new(self.database()))
     }
 
     /// Keyed work at a shared pace.
     #[must_use]
     pub fn queues(&self) -> Arc<dyn Queues> {
-        match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(Port::new(
-                sqlite::SqliteQueues::new(engine.clone()),
-                engine.queue_registry().clone(),
-            )),
-            Engine::Postgres(engine) => Arc::new(Port::new(
-                postgres::PostgresQueues::new(engine.clone()),
-                engine.queue_registry().clone(),
-            )),
-        }
+        let (notices, registry): (Arc<dyn QueueNotices>, _) = match &self.engine {
+            Engine::Sqlite(engine) => (Arc::new(NoNotices), engine.queue_registry()),
+            Engine::Postgres(engine) => {
+                (Arc::new(postgres::PostgresQueueNotices::new(engine.clone())), engine.queue_registry())
+            }
+        };
+        Arc::new(queue::port::Port::new(Tables::new(self.database(), notices), registry.clone()))
     }
 
     /// Claims, history and totals of scheduled jobs.
     #[must_use]
     pub fn schedule(&self) -> Arc<dyn Schedule> {
-        match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteSchedule::new(engine.clone())),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresSchedule::new(engine.clone())),
-        }
+        Arc::new(schedule::port::Port::new(self.database()))
     }
 
     /// Leases with a fencing token.
@@ -247,36 +242,52 @@ impl Store {
     /// Changes on their way to another system.
     #[must_use]
     pub fn outbox(&self) -> Arc<dyn Outbox> {
-        match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteOutbox::new(engine.clone())),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresOutbox::new(engine.clone())),
-        }
+        let claims: Arc<dyn outbox::port::Claims> = match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteClaims::new(engine.clone())),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresClaims::new(engine.clone())),
+        };
+        Arc::new(outbox::port::Port::new(self.database(), claims))
     }
 
     /// Entities that came from elsewhere. Creates the tables of `types` that are missing.
     pub async fn inbox(&self, types: &[EntityType]) -> Result<Arc<dyn Inbox>, Error> {
-        Ok(match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteInbox::open(engine.clone(), types).await?),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresInbox::open(engine.clone(), types).await?),
-        })
+        inbox::row::check_types(types)?;
+        let wakes = match &self.engine {
+            Engine::Sqlite(engine) => {
+                inbox::port::create_tables(&self.database(), types).await?;
+                engine.outbox_wakes()
+            }
+            Engine::Postgres(engine) => {
+                engine.create_entity_tables(types).await?;
+                engine.outbox_wakes()
+            }
+        };
+        Ok(Arc::new(inbox::port::Port::new(self.database(), types, Arc::clone(wakes))))
     }
 
     /// Transactions of one's own, for tables of one's own.
     #[must_use]
     pub fn database(&self) -> Database {
         match &self.engine {
-            Engine::Sqlite(engine) => Database::sqlite(engine.clone()),
-            Engine::Postgres(engine) => Database::postgres(engine.clone()),
+            Engine::Sqlite(engine) => Database::new(engine.clone()),
+            Engine::Postgres(engine) => Database::new(engine.clone()),
         }
     }
 
     /// What devices agree on, by space.
     #[must_use]
     pub fn states(&self) -> Arc<dyn States> {
-        match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteStates::new(engine.clone())),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresStates::new(engine.clone())),
-        }
+        let notices: Arc<dyn state::port::ChangeNotices> = match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(engine.changes().clone()),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresNotices::new(engine.clone())),
+        };
+        Arc::new(state::port::Port::new(self.database(), notices))
+    }
+
+    /// The audit, keys and revocations.
+    #[must_use]
+    pub fn access(&self) -> AccessStore {
+        AccessStore::new(self.database())
     }
 
     /// Checks that the store answers and takes writes.

@@ -21,7 +21,11 @@ use syncline_core::lock::{LeaseId, NAME_MAX_BYTES, Name, Refused, Token, Ttl};
 
 pub(crate) use self::waiters::ReleaseWaiters;
 pub use self::waiters::ReleaseWatch;
-use crate::Error;
+use crate::database::{Transaction, statements, statements_of, values};
+use crate::{Backend, Error};
+
+statements!("lock": GRANT, HOLDER);
+statements_of!("lock.sqlite": GRANTED);
 
 /// Longest name of a holder in bytes.
 pub const HOLDER_MAX_BYTES: usize = 128;
@@ -110,6 +114,24 @@ pub trait Locks: Send + Sync {
     /// Forgets up to `limit` names whose last lease ended more than [`FORGET_AFTER`] ago, and says how many. Their
     /// tokens are never granted again. Nothing depends on it being called; it gives the space back.
     async fn sweep(&self, limit: usize) -> Result<u64, Error>;
+}
+
+/// Grants a lock in a transaction that does more and is synced; who holds it, where somebody else does.
+pub(crate) async fn grant(
+    transaction: &mut Transaction<'_>,
+    (name, lease, holder): (&str, LeaseId, &str),
+    ttl_ms: i64,
+) -> Result<Result<Token, String>, Error> {
+    let values = values![name, lease.text(), holder, ttl_ms, CLOCK_TOKEN_MAX];
+    if let Some((token,)) = transaction.query_first(GRANT, &values).await? {
+        if transaction.backend() == Backend::Sqlite {
+            transaction.execute(GRANTED, &values![token]).await?;
+        }
+        return Ok(Ok(token_of(token)));
+    }
+    let holder: Option<(String,)> = transaction.query_first(HOLDER, &values![name]).await?;
+    // Between the two statements the lock may have expired and been forgotten.
+    Ok(Err(holder.map_or_else(|| "unknown".to_owned(), |(holder,)| holder)))
 }
 
 /// A row as the listings read it: name, holder, token, age and time left in milliseconds.

@@ -260,7 +260,8 @@ mod tests {
             moves.iter().map(|(part, _)| part.part).collect::<Vec<_>>()
         };
         let all: Vec<(&str, i64)> = (1..=16).map(|version| (FORMER, version)).collect();
-        assert_eq!(moved(&all).len(), parts::ALL.len(), "whatever it is opened for");
+        let former = parts::ALL.iter().filter(|part| part.former.is_some()).count();
+        assert_eq!(moved(&all).len(), former, "whatever it is opened for");
         assert_eq!(moved(&[(FORMER, 5)]), ["lock"]);
         assert_eq!(moved(&[("lock", 1)]), [""; 0]);
         assert!(has_outbox(&applied(&[(FORMER, 6)])) && has_outbox(&applied(&[("outbox", 2)])));

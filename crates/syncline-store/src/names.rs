@@ -6,10 +6,13 @@
 //!
 //! Guarantees: only checked identifiers become part of a statement.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use crate::Error;
+use syncline_core::outbox::EntityType;
+
+use crate::database::Sql;
+use crate::{Backend, Error};
 
 /// The schema that is used where none is configured, and the word that stands for it in statements.
 pub const DEFAULT_SCHEMA: &str = "syncline";
@@ -156,6 +159,27 @@ pub(crate) fn sqlite(sql: &'static str) -> &'static str {
     }
     let mut named = NAMED.write().unwrap_or_else(PoisonError::into_inner);
     named.entry(key(sql)).or_insert_with(|| on_sqlite(sql).leak())
+}
+
+/// A statement about `entity_sample`, about the table of a type instead.
+pub(crate) fn for_type(sql: Sql, kind: &EntityType) -> Sql {
+    let named = |sql: &'static str| {
+        let sql = sql.replace("entity_sample", &format!("entity_{kind}"));
+        kept(sql.replace("'sample'", &format!("'{kind}'")))
+    };
+    Sql::new(named(sql.of(Backend::Sqlite)), named(sql.of(Backend::Postgres)))
+}
+
+/// A statement that was made from configured names, which are few: kept for as long as the program runs, each once.
+pub(crate) fn kept(sql: String) -> &'static str {
+    static KEPT: LazyLock<RwLock<HashSet<&'static str>>> = LazyLock::new(RwLock::default);
+    let mut kept = KEPT.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(same) = kept.get(sql.as_str()) {
+        return same;
+    }
+    let leaked: &'static str = sql.leak();
+    kept.insert(leaked);
+    leaked
 }
 
 #[cfg(test)]

@@ -15,15 +15,19 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::{PgConnection, SqliteConnection};
 use syncline_core::outbox::{Moment, SenderId, Verdict};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::database::Value;
 
+pub(crate) use self::insert::insert_at;
+pub use self::insert::{enqueue_in, enqueue_in_postgres};
+
 pub(crate) mod check;
 pub(crate) mod fit;
+mod insert;
+pub(crate) mod port;
 pub(crate) mod row;
 pub(crate) mod update;
 pub(crate) mod wakes;
@@ -302,58 +306,4 @@ pub trait Outbox: Send + Sync {
 
     /// A receipt of the file, whichever entry stands for it.
     async fn receipt_of(&self, file_id: &str) -> Result<Option<Receipt>, Error>;
-}
-
-/// Inserts an entry in the caller's open transaction, so that it is committed with the caller's own rows or not at all.
-///
-/// ```no_run
-/// # async fn example(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
-/// use syncline_store::outbox::{NewEntry, enqueue_in};
-///
-/// let mut transaction = pool.begin().await?;
-/// sqlx::query("INSERT INTO orders (id) VALUES ('o1')").execute(&mut *transaction).await?;
-/// let entry = NewEntry {
-///     entity_type: "order".to_owned(),
-///     entity_id: "o1".to_owned(),
-///     payload: r#"{"id":"o1"}"#.to_owned(),
-/// };
-/// enqueue_in(&mut *transaction, &entry).await?;
-/// transaction.commit().await?;
-/// # Ok(())
-/// # }
-/// ```
-pub async fn enqueue_in<C: OutboxConnection>(connection: &mut C, entry: &NewEntry) -> Result<i64, Error> {
-    check::new_entries(std::slice::from_ref(entry))?;
-    connection.insert(entry).await
-}
-
-/// A connection of either database.
-#[async_trait]
-pub trait OutboxConnection: private::Sealed + Send {
-    /// Inserts an entry; see [`enqueue_in`], which checks it first.
-    #[doc(hidden)]
-    async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error>;
-}
-
-#[async_trait]
-impl OutboxConnection for SqliteConnection {
-    async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error> {
-        let entries = std::slice::from_ref(entry);
-        let ids = crate::sqlite::outbox::insert(self, entries).await;
-        Ok(ids.map_err(|error| Error::sqlite("sqlite", &error))?[0])
-    }
-}
-
-#[async_trait]
-impl OutboxConnection for PgConnection {
-    async fn insert(&mut self, entry: &NewEntry) -> Result<i64, Error> {
-        let ids = crate::postgres::outbox::insert(self, std::slice::from_ref(entry)).await;
-        Ok(ids.map_err(|error| Error::postgres("postgres", &error))?[0])
-    }
-}
-
-mod private {
-    pub trait Sealed {}
-    impl Sealed for sqlx::SqliteConnection {}
-    impl Sealed for sqlx::PgConnection {}
 }

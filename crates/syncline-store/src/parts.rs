@@ -84,8 +84,11 @@ pub static STATE: Migrations = Migrations {
     ..Migrations::new("state", &[step!(1, "state", "state/1_state")])
 };
 
+/// The audit, keys that were made on a running node, and what was taken back.
+pub static ACCESS: Migrations = Migrations::new("access", &[step!(1, "access", "access/1_access")]);
+
 /// All of them.
-pub static ALL: &[&Migrations] = &[&KV, &SCHEDULE, &QUEUE, &LOCK, &OUTBOX, &INBOX, &STATE];
+pub static ALL: &[&Migrations] = &[&KV, &SCHEDULE, &QUEUE, &LOCK, &OUTBOX, &INBOX, &STATE, &ACCESS];
 
 /// The part of this name.
 #[must_use]

@@ -6,7 +6,8 @@
 //! - [`prepare`]: the tables, brought up to date while an application goes on
 //! - [`rights`]: what is there, and what this role may do with it
 //! - [`listen`]: hearing what others announce, on a connection that is known to live
-//! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
+//! - [`statements`]: what the flows above say, on a session
+//! - [`lock`], [`outbox`], [`queue`], [`state`]: what the ports of these have of their own here
 //!
 //! Guarantees: every moment that decides something is read from the database's clock inside the statement or
 //! transaction that uses it, so nodes with wrong clocks agree; several nodes may open an empty database at once;
@@ -25,8 +26,6 @@
 //! direct connection, which is right for poolers that carry prepared statements (PgBouncer 1.21 and later with
 //! `max_prepared_statements`).
 
-mod inbox;
-mod kv;
 mod listen;
 mod lock;
 pub(crate) mod outbox;
@@ -34,10 +33,10 @@ mod pooler;
 mod prepare;
 mod queue;
 mod rights;
-mod schedule;
 mod servers;
 mod session;
 mod state;
+mod statements;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,25 +44,24 @@ use std::time::Duration;
 use sqlx::AssertSqlSafe;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnection, PgPool, Postgres};
+use syncline_core::outbox::EntityType;
 use tokio::time::timeout;
 
-use crate::Error;
+use crate::inbox::port::Table;
 use crate::names::{Schema, Statements};
 use crate::options::Opening;
 use crate::outbox::wakes::Wakes;
 use crate::queue::registry::QueueRegistry;
+use crate::{Backend, Error};
 
-pub(crate) use self::inbox::PostgresInbox;
-pub(crate) use self::kv::PostgresKv;
 pub(crate) use self::lock::PostgresLocks;
-pub(crate) use self::outbox::PostgresOutbox;
+pub(crate) use self::outbox::PostgresClaims;
 use self::queue::Notifier;
-pub(crate) use self::queue::PostgresQueues;
-pub(crate) use self::schedule::PostgresSchedule;
+pub(crate) use self::queue::PostgresQueueNotices;
 use self::servers::Servers;
-pub(crate) use self::session::Session;
+use self::session::Session;
 use self::session::Statement;
-pub(crate) use self::state::PostgresStates;
+pub(crate) use self::state::PostgresNotices;
 
 /// Connections one node opens at most.
 const CONNECTIONS: u32 = 10;
@@ -96,14 +94,6 @@ const PARAMETERS: [&str; 14] = [
     "application_name",
     "options",
 ];
-
-/// The database's clock in milliseconds since the epoch, read anew each time it is evaluated.
-macro_rules! now_ms {
-    () => {
-        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-    };
-}
-use now_ms;
 
 /// An open PostgreSQL store.
 #[derive(Debug, Clone)]
@@ -198,7 +188,22 @@ impl Engine {
 
     /// The database's clock, for a transaction in which several statements must agree on the moment.
     pub(crate) async fn now_ms(&self, session: &mut Session) -> Result<i64, Error> {
-        session.value(self.query(concat!("SELECT ", now_ms!()))).await
+        session.value(self.query("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")).await
+    }
+
+    /// Creates the tables of entities that are missing. Several nodes may start at once, and two that create one table fail.
+    pub(crate) async fn create_entity_tables(&self, types: &[EntityType]) -> Result<(), Error> {
+        let mut session = prepare::alone_in_time(self).await?;
+        for kind in types {
+            let table = self.schema().apply(&format!("syncline.entity_{kind}"));
+            let there = self.query("SELECT to_regclass($1) IS NOT NULL").bind(table);
+            if !session.value::<bool>(there).await? {
+                for create in Table::of(kind).create {
+                    session.control(self.sql(create.of(Backend::Postgres))).await?;
+                }
+            }
+        }
+        session.commit().await
     }
 
     /// Checks that the database answers and takes writes.
@@ -233,6 +238,11 @@ impl Engine {
 
     pub(crate) fn name(&self) -> &str {
         &self.store
+    }
+
+    /// Who hears of new entries of the outbox.
+    pub(crate) fn outbox_wakes(&self) -> &Arc<Wakes> {
+        &self.outbox
     }
 
     /// What this process knows of its queues.

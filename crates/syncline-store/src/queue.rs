@@ -29,11 +29,12 @@ mod leave;
 mod order;
 mod pace;
 mod paced;
+#[cfg(test)]
+mod plans;
 pub(crate) mod port;
 pub(crate) mod registry;
 mod revive;
 pub(crate) mod row;
-pub(crate) mod sql;
 pub(crate) mod table;
 
 use std::fmt;

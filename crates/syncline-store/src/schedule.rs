@@ -27,7 +27,8 @@ use syncline_core::time::Timestamp;
 
 use crate::Error;
 
-pub(crate) mod sql;
+pub(crate) mod port;
+mod record;
 
 /// Longest job or node name in bytes.
 pub const NAME_MAX_BYTES: usize = 128;
@@ -281,17 +282,6 @@ impl Ending {
     }
 }
 
-impl Show {
-    /// The bind value the history statements compare with.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Runs => "runs",
-            Self::Skips => "skips",
-        }
-    }
-}
-
 impl Run {
     /// Whether it is the record of a skip.
     #[must_use]
@@ -305,16 +295,6 @@ impl Totals {
     #[must_use]
     pub fn runs_total(&self) -> u64 {
         self.runs.values().sum()
-    }
-}
-
-impl Dead<'_> {
-    /// Whether a run of `node` is among them.
-    pub(crate) fn includes(&self, node: &str) -> bool {
-        match self.nodes {
-            Nodes::Only(nodes) => nodes.contains(&node),
-            Nodes::AllBut(nodes) => !nodes.contains(&node),
-        }
     }
 }
 

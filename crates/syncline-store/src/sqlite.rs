@@ -1,74 +1,64 @@
 //! The embedded engine: one SQLite file on this machine.
 //!
 //! - [`prepare`]: the tables, brought up to date, and the clock
-//! - [`writer`]: every change but those of locks, committed in groups through one connection
-//! - [`kv`], [`lock`], [`outbox`], [`queue`], [`schedule`]: the ports
+//! - [`writer`]: the one writer; every change is committed in groups through one connection
+//! - [`readers`]: connections that only read, beside it
+//! - [`connection`]: statements on one of these
+//! - [`lock`], [`outbox`]: what the ports of these have of their own here
 //!
 //! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and
-//! of the machine; reads run beside the writer and see every write acknowledged before they began; the file and
-//! its folder are private to their owner when we create them. Several processes may share a file; each waits up
-//! to [`BUSY_WAIT`] for the other's transaction and then says [`Error::Busy`].
+//! of the machine, but for what says that it need not; reads run beside the writer and see every write acknowledged before they
+//! began; the file and its folder are private to their owner when we create them. Several processes may share a file; each waits
+//! up to [`BUSY_WAIT`] for the other's transaction and then says [`Error::Busy`].
 //!
 //! `sqlite::memory:` lives as long as the store is open and is gone with it; there the writer also reads.
 
-mod inbox;
-mod kv;
+mod connection;
 mod lock;
 pub(crate) mod outbox;
 mod prepare;
-mod queue;
-mod schedule;
-mod state;
-mod statement;
+mod readers;
 mod writer;
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::ConnectOptions;
-use sqlx::pool::{PoolConnection, PoolOptions};
-use sqlx::sqlite::{Sqlite, SqliteConnectOptions, SqliteConnection, SqlitePool, SqliteSynchronous};
-use tokio::sync::OnceCell;
+use async_trait::async_trait;
+use percent_encoding::percent_decode_str;
+use rusqlite::Connection;
+use tokio::task::spawn_blocking;
 
+use self::readers::Readers;
+use self::writer::{Done, Durability, Writer};
 use crate::clock::{SteadyClock, TimeSource};
+use crate::database::{self, Access, Job, Made};
 use crate::options::{Mode, Opening};
 use crate::outbox::wakes::Wakes;
 use crate::queue::registry::QueueRegistry;
 use crate::state::ChangeBroadcast;
-use crate::{Error, database, parts};
+use crate::{Backend, Error, names, parts};
 
-pub(crate) use self::inbox::SqliteInbox;
-pub(crate) use self::kv::SqliteKv;
 pub(crate) use self::lock::SqliteLocks;
-pub(crate) use self::outbox::SqliteOutbox;
+pub(crate) use self::outbox::SqliteClaims;
 pub(crate) use self::prepare::CREATE_CLOCK;
-pub(crate) use self::queue::SqliteQueues;
-pub(crate) use self::schedule::SqliteSchedule;
-pub(crate) use self::state::SqliteStates;
-pub(crate) use self::statement::query;
-use self::writer::{Work, WriteLock, Writer};
 
 /// How long one process waits for another's transaction.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// Connections that only read.
-const READERS: u32 = 4;
 /// The log is cut back to this after a checkpoint, so that one burst does not keep its disk space for ever.
-const LOG_KEPT_BYTES: &str = "67108864";
+const LOG_KEPT_BYTES: i64 = 64 * 1_024 * 1_024;
 const SCHEME: &str = "sqlite:";
+
 /// An open SQLite store.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine {
     store: Arc<str>,
     writer: Writer,
-    /// Writes what may be lost with the machine's power; opened by the first who does.
-    unsynced: Arc<Unsynced>,
     /// `None` in memory, where only the writer's connection sees the data.
-    readers: Option<SqlitePool>,
+    readers: Option<Readers>,
     clock: SteadyClock,
     /// What all lock ports of this engine share; `None` where the store was opened without locks.
     locks: Option<Arc<lock::Shared>>,
@@ -79,6 +69,13 @@ pub(crate) struct Engine {
     changes: ChangeBroadcast,
     /// The file, and which one that was when it was opened; `None` in memory.
     file: Option<(Arc<Path>, Option<Identity>)>,
+}
+
+/// Where the data is.
+#[derive(Debug, Clone)]
+enum Place {
+    Memory,
+    File(Arc<Path>),
 }
 
 /// Tells a file from another one of the same name: its device and its number there.
@@ -106,98 +103,90 @@ impl Engine {
         source: Arc<dyn TimeSource>,
         opening: &Opening,
     ) -> Result<Self, Error> {
-        let Address { options, file, in_memory, creates } = Address::read(url)?;
-        let store: Arc<str> =
-            if in_memory { url.into() } else { format!("{SCHEME}{}", file.display()).into() };
+        let (place, creates) = address(url)?;
+        let store: Arc<str> = match &place {
+            Place::Memory => url.into(),
+            Place::File(file) => format!("{SCHEME}{}", file.display()).into(),
+        };
+        let opening = opening.clone();
+        let opened = spawn_blocking(move || Self::open_at(store, place, creates, source, &opening));
+        opened.await.unwrap_or_else(|error| {
+            Err(Error::Engine { store: url.to_owned(), reason: format!("opening it ended early: {error}") })
+        })
+    }
+
+    fn open_at(
+        store: Arc<str>,
+        place: Place,
+        creates: bool,
+        source: Arc<dyn TimeSource>,
+        opening: &Opening,
+    ) -> Result<Self, Error> {
         let creates = creates || opening.create;
-        if !in_memory && creates && opening.mode == Mode::Migrate {
-            create_private(&store, &file)?;
-        } else if !in_memory && !file.exists() {
-            let (store, reason) = (store.to_string(), "there is no file yet".to_owned());
-            return Err(if creates { Error::Unprepared { store, reason } } else { Error::Missing { store } });
+        if let Place::File(file) = &place {
+            if creates && opening.mode == Mode::Migrate {
+                create_private(&store, file)?;
+            } else if !file.exists() {
+                let (store, reason) = (store.to_string(), "there is no file yet".to_owned());
+                return Err(if creates {
+                    Error::Unprepared { store, reason }
+                } else {
+                    Error::Missing { store }
+                });
+            }
         }
-        let options = options.busy_timeout(BUSY_WAIT).foreign_keys(true).synchronous(SqliteSynchronous::Full);
-        let failed = |error| Error::sqlite(&store, &error);
-        let (mut connection, clock) = prepare::connect(&store, &options, in_memory, source, opening).await?;
-        let quiet_until_ms = match opening.has(&parts::LOCK) {
-            true => Some(lock::quiet_until_ms(&mut connection).await.map_err(failed)?),
+        let (connection, clock) = prepare::connect(&store, &place, source, opening)?;
+        let locks = match opening.has(&parts::LOCK) {
+            true => {
+                let quiet =
+                    lock::quiet_until_ms(&connection).map_err(|error| Error::sqlite(&store, &error))?;
+                Some(Arc::new(lock::Shared::new(matches!(place, Place::Memory), quiet)))
+            }
             false => None,
         };
-        let write_lock = WriteLock::default();
-        let writer = Writer::start(Arc::clone(&store), connection, Arc::clone(&write_lock));
-        let locks = match quiet_until_ms {
-            // Grants are not synced one by one, so they have a connection of their own.
-            Some(quiet_until_ms) => {
-                let (store, write_lock) = (Arc::clone(&store), Arc::clone(&write_lock));
-                let shared = lock::Shared::open(store, &file, in_memory, write_lock, quiet_until_ms).await?;
-                Some(Arc::new(shared))
+        let (readers, file) = match place {
+            Place::Memory => (None, None),
+            Place::File(file) => {
+                let identity = identity_of(&file);
+                (Some(Readers::new(Arc::clone(&store), Arc::clone(&file))), Some((file, identity)))
             }
-            None => None,
         };
-        let unsynced = Arc::new(Unsynced { options: options.clone(), write_lock, writer: OnceCell::new() });
-        let readers = (!in_memory).then(|| {
-            PoolOptions::new()
-                .max_connections(READERS)
-                .acquire_timeout(BUSY_WAIT)
-                .connect_lazy_with(options.read_only(true))
-        });
         Ok(Self {
+            writer: Writer::start(Arc::clone(&store), connection)?,
             store,
-            writer,
-            unsynced,
             readers,
             clock,
             locks,
             registry: QueueRegistry::new(),
             outbox: Arc::default(),
             changes: ChangeBroadcast::default(),
-            file: (!in_memory).then(|| (Arc::from(&*file), identity_of(&file))),
+            file,
         })
     }
 
-    /// Runs `work` as a change; see [`Writer::write`].
-    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
-        self.writer.write(work).await
-    }
-
-    /// The same for work that may fail for reasons of its own; see [`Writer::write_checked`].
-    pub(crate) async fn write_checked<T, F>(&self, work: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> database::Work<'c, T> + Send + 'static,
-    {
-        self.writer.write_checked(work).await
-    }
-
-    /// A connection that only reads; `None` in memory, where only the writer's connection sees the data.
-    pub(crate) async fn reader(&self) -> Result<Option<PoolConnection<Sqlite>>, Error> {
-        let Some(readers) = &self.readers else { return Ok(None) };
-        readers.acquire().await.map(Some).map_err(|error| Error::sqlite(&self.store, &error))
-    }
-
-    /// The same for what may be lost with the machine's power: the commit is not synced.
-    pub(crate) async fn write_unsynced<T, F>(&self, work: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
-    {
-        self.unsynced.writer(self).await?.write(work).await
-    }
-
     /// Runs `work`, which only reads, beside the writer.
-    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, Error>
+    async fn read<T, F>(&self, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
     {
-        let Some(readers) = &self.readers else { return self.writer.write(work).await };
-        let failed = |error| Error::sqlite(&self.store, &error);
-        let mut reader = readers.acquire().await.map_err(failed)?;
-        work(&mut reader).await.map_err(failed)
+        match &self.readers {
+            Some(readers) => readers.read(work).await,
+            None => {
+                let work = move |connection: &mut Connection| work(connection).map(Done::Kept);
+                self.writer.write(Durability::Unsynced, work).await
+            }
+        }
+    }
+
+    /// Runs statements without arguments as one synced change.
+    async fn script(&self, sql: &'static str) -> Result<(), Error> {
+        let store = Arc::clone(&self.store);
+        let run = move |connection: &mut Connection| {
+            let done = connection.execute_batch(names::sqlite(sql));
+            done.map(Done::Kept).map_err(|error| Error::sqlite(&store, &error))
+        };
+        self.writer.write(Durability::Synced, run).await
     }
 
     /// Checks that the store reads and takes writes, and that its file is still where it was: one that was removed takes
@@ -209,24 +198,23 @@ impl Engine {
             let reason = "its file was removed or replaced".to_owned();
             return Err(Error::Disk { store: self.store.to_string(), reason });
         }
-        let read = statement::query("SELECT max(version) FROM syncline.migrations");
-        self.read(|connection| Box::pin(read.execute(connection))).await?;
-        self.write(|_| Box::pin(async { Ok(()) })).await
+        let store = Arc::clone(&self.store);
+        let read = move |connection: &mut Connection| {
+            let newest = names::sqlite("SELECT max(version) FROM syncline.migrations");
+            let read = connection.query_row(newest, [], |_| Ok(()));
+            read.map_err(|error| Error::sqlite(&store, &error))
+        };
+        self.read(read).await?;
+        self.writer.write(Durability::Synced, |_| Ok(Done::Kept(()))).await
     }
 
     /// Commits a row that comes and goes in one change: its page is written and synced, and is as before.
     pub(crate) async fn try_write(&self) -> Result<(), Error> {
-        let add = statement::query(
-            "INSERT INTO syncline.steady_clock (boot_id, offset_ms) VALUES ('trial write', 0)",
-        );
-        let remove = statement::query("DELETE FROM syncline.steady_clock WHERE boot_id = 'trial write'");
-        let written = self.write(move |connection| {
-            Box::pin(async move {
-                add.execute(&mut *connection).await?;
-                remove.execute(connection).await
-            })
-        });
-        written.await.map(drop)
+        self.script(
+            "INSERT INTO syncline.steady_clock (boot_id, offset_ms) VALUES ('trial write', 0); \
+             DELETE FROM syncline.steady_clock WHERE boot_id = 'trial write'",
+        )
+        .await
     }
 
     /// Commits what is queued and closes the file.
@@ -235,16 +223,13 @@ impl Engine {
         if let Some(readers) = &self.readers {
             readers.close().await;
         }
-        if let Some(locks) = &self.locks {
-            locks.close().await;
-        }
-        if let Some(unsynced) = self.unsynced.writer.get() {
-            unsynced.close().await;
-        }
         self.writer.close().await;
+        if let Some(locks) = &self.locks {
+            locks.close();
+        }
     }
 
-    /// Changes committed and the commits they took.
+    /// Changes that were synced and the commits they took.
     pub(crate) fn counts(&self) -> (u64, u64) {
         self.writer.counts()
     }
@@ -262,33 +247,37 @@ impl Engine {
         &self.changes
     }
 
+    /// Who hears of new entries of the outbox.
+    pub(crate) fn outbox_wakes(&self) -> &Arc<Wakes> {
+        &self.outbox
+    }
+
     /// What this process knows of its queues.
     pub(crate) fn queue_registry(&self) -> &QueueRegistry {
         &self.registry
     }
 }
 
-/// The writer whose commits are not synced.
-#[derive(Debug)]
-struct Unsynced {
-    options: SqliteConnectOptions,
-    write_lock: WriteLock,
-    writer: OnceCell<Writer>,
-}
+#[async_trait]
+impl database::Engine for Engine {
+    fn backend(&self) -> Backend {
+        Backend::Sqlite
+    }
 
-impl Unsynced {
-    async fn writer(&self, engine: &Engine) -> Result<&Writer, Error> {
-        let start = async || {
-            // In memory there is one connection, and nothing to sync.
-            if engine.readers.is_none() {
-                return Ok(engine.writer.clone());
+    async fn run(&self, access: Access, job: Job) -> Result<Made, Error> {
+        let (store, clock) = (Arc::clone(&self.store), self.clock.clone());
+        let work = move |connection: &mut Connection| connection::run_job(connection, (&store, &clock), job);
+        match access {
+            Access::Read => {
+                let read = move |connection: &mut Connection| match work(connection)? {
+                    Done::Kept(made) | Done::Undone(made) => Ok(made),
+                };
+                self.read(read).await
             }
-            let options = self.options.clone().synchronous(SqliteSynchronous::Normal);
-            let connection = options.pragma("journal_size_limit", LOG_KEPT_BYTES).connect().await;
-            let connection = connection.map_err(|error| Error::sqlite(&engine.store, &error))?;
-            Ok(Writer::start(Arc::clone(&engine.store), connection, Arc::clone(&self.write_lock)))
-        };
-        self.writer.get_or_try_init(start).await
+            Access::Execute => self.writer.write_once(Durability::Synced, work).await,
+            Access::Unsynced => self.writer.write(Durability::Unsynced, work).await,
+            Access::Statement | Access::Write => self.writer.write(Durability::Synced, work).await,
+        }
     }
 }
 
@@ -319,30 +308,39 @@ fn create_private(store: &str, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What an address says.
-struct Address {
-    options: SqliteConnectOptions,
-    file: PathBuf,
-    in_memory: bool,
-    /// `?mode=rwc`: the file is made where there is none, whoever opens it.
-    creates: bool,
+/// What an address says: where the data is, and whether a file is made where there is none (`?mode=rwc`), whoever opens it.
+fn address(url: &str) -> Result<(Place, bool), Error> {
+    let refused = |reason: &str| Error::Address { address: url.to_owned(), reason: reason.to_owned() };
+    let (plain, creates) = match url.split_once('?') {
+        None => (url, false),
+        Some((plain, "mode=rwc")) => (plain, true),
+        Some(_) => return Err(refused("takes no parameter but mode=rwc, which creates the file")),
+    };
+    let path = plain.strip_prefix(SCHEME).unwrap_or(plain);
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path == ":memory:" {
+        return Ok((Place::Memory, creates));
+    }
+    // A name may have a question mark in it, as %3F.
+    let path = percent_decode_str(path).decode_utf8().map_err(|_| refused("is no text in UTF-8"))?;
+    if path.is_empty() {
+        return Err(refused("names no file"));
+    }
+    Ok((Place::File(Path::new(&*path).into()), creates))
 }
 
-impl Address {
-    fn read(url: &str) -> Result<Self, Error> {
-        let refused = |reason: &str| Error::Address { address: url.to_owned(), reason: reason.to_owned() };
-        let (plain, creates) = match url.split_once('?') {
-            None => (url, false),
-            Some((plain, "mode=rwc")) => (plain, true),
-            Some(_) => return Err(refused("takes no parameter but mode=rwc, which creates the file")),
-        };
-        let options = SqliteConnectOptions::from_str(plain).map_err(|error| refused(&error.to_string()))?;
-        let file = options.get_filename().to_owned();
-        if file.as_os_str().is_empty() {
-            return Err(refused("names no file"));
-        }
-        Ok(Self { options, file, in_memory: plain.ends_with(":memory:"), creates })
-    }
+/// How SQLite would run a statement, step by step.
+#[cfg(test)]
+pub(crate) async fn plan(engine: &Engine, sql: impl Into<database::Sql>) -> String {
+    let sql = sql.into().of(Backend::Sqlite);
+    let explain = move |connection: &mut Connection| {
+        let sql = names::on_sqlite(&format!("EXPLAIN QUERY PLAN {sql}"));
+        let mut statement = connection.prepare(&sql).unwrap();
+        let steps =
+            statement.raw_query().mapped(|row| row.get::<_, String>(3)).collect::<Result<Vec<_>, _>>();
+        Ok(steps.unwrap().join("\n"))
+    };
+    engine.read(explain).await.unwrap()
 }
 
 #[cfg(test)]
@@ -355,14 +353,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
         let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
-        let settings = sqlx::query_as(
-            "SELECT (SELECT * FROM pragma_journal_mode), (SELECT * FROM pragma_synchronous), \
-             (SELECT * FROM pragma_foreign_keys)",
-        );
-        let settings: (String, i64, i64) =
-            engine.write(|connection| Box::pin(settings.fetch_one(connection))).await.unwrap();
-        // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
-        assert_eq!(settings, ("wal".to_owned(), 2, 1));
+        // 1 is NORMAL and 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
+        for (durability, level) in
+            [(Durability::Synced, 2), (Durability::Unsynced, 1), (Durability::Synced, 2)]
+        {
+            let settings = "SELECT (SELECT * FROM pragma_journal_mode), (SELECT * FROM pragma_synchronous), \
+                 (SELECT * FROM pragma_foreign_keys)";
+            let read = move |connection: &mut Connection| {
+                let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+                Ok(Done::Kept(connection.query_row(settings, [], read).unwrap()))
+            };
+            let settings: (String, i64, i64) = engine.writer.write(durability, read).await.unwrap();
+            assert_eq!(settings, ("wal".to_owned(), level, 1));
+        }
     }
 
     #[tokio::test]
@@ -370,8 +373,52 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
         let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
-        let delete = statement::query("DELETE FROM syncline.kv");
-        let written = engine.read(|connection| Box::pin(delete.execute(connection)));
+        let database = database::Database::new(engine);
+        let written = database.read(|transaction| {
+            Box::pin(async move { transaction.execute("DELETE FROM syncline.kv", &[]).await })
+        });
         assert!(matches!(written.await.unwrap_err(), Error::Denied { .. }));
+    }
+
+    /// Statements that nobody runs in a test would otherwise be found wanting by a user.
+    #[tokio::test]
+    async fn hs_05_sqlite_understands_every_statement_of_its_files() {
+        let engine = Engine::open("sqlite::memory:", Arc::new(Machine)).await.unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let is_ours = |file: &Path| !file.to_string_lossy().ends_with(".postgres.sql");
+        let texts: Vec<String> =
+            files.filter(|file| is_ours(file)).map(|file| fs::read_to_string(file).unwrap()).collect();
+        let prepare = move |connection: &mut Connection| {
+            connection.execute_batch(
+                "CREATE TABLE syncline_entity_sample (id TEXT PRIMARY KEY, payload, sender, entry, changed_at, received_at, place); \
+                 CREATE TABLE system_settings (key, name, value)",
+            ).unwrap();
+            let mut prepared = 0;
+            for statement in texts.iter().flat_map(|text| text.split("-- name: ").skip(1)) {
+                let (name, sql) = statement.split_once('\n').unwrap();
+                if !name.starts_with("CREATE") {
+                    let done = connection.prepare(&names::on_sqlite(sql)).map(drop);
+                    assert_eq!(done, Ok(()), "{name}");
+                    prepared += 1;
+                }
+            }
+            Ok(prepared)
+        };
+        assert!(engine.read(prepare).await.unwrap() > 100);
+    }
+
+    #[test]
+    fn an_address_names_a_file_or_memory() {
+        let file = |url: &str| match address(url).unwrap() {
+            (Place::File(file), creates) => (file.display().to_string(), creates),
+            (Place::Memory, _) => panic!("{url}"),
+        };
+        assert_eq!(file("sqlite:a/b.db"), ("a/b.db".to_owned(), false));
+        assert_eq!(file("sqlite:///a%3Fb.db?mode=rwc"), ("/a?b.db".to_owned(), true));
+        assert!(matches!(address("sqlite::memory:"), Ok((Place::Memory, false))));
+        for refused in ["sqlite:", "sqlite:x?mode=ro", "sqlite:%ff"] {
+            assert!(matches!(address(refused), Err(Error::Address { .. })), "{refused}");
+        }
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! What changes mean is core's; spaces, entities and bytes are bounded here.
 
-pub(crate) mod space_log;
-pub(crate) mod sql;
+pub(crate) mod port;
+mod space_log;
 
 use async_trait::async_trait;
 use syncline_core::state::names::{DELTA_MAX, ENTITIES_MAX};
@@ -165,6 +165,16 @@ impl ChangeBroadcast {
 
     pub(crate) fn listen(&self) -> broadcast::Receiver<SpaceChanged> {
         self.0.subscribe()
+    }
+}
+
+impl port::ChangeNotices for ChangeBroadcast {
+    fn send(&self, space: &str, number: u64) {
+        ChangeBroadcast::send(self, space, number);
+    }
+
+    fn listen(&self) -> broadcast::Receiver<SpaceChanged> {
+        ChangeBroadcast::listen(self)
     }
 }
 

@@ -8,6 +8,7 @@
 use syncline_store::{Error, Store};
 
 mod conformance {
+    pub(crate) mod access;
     pub(crate) mod fixture;
     pub(crate) mod guest;
     pub(crate) mod inbox;
@@ -160,6 +161,7 @@ conformance! {
         ss_03_an_outbox_takes_its_own_tables_and_no_others,
     }
     inbox {
+        hs_07_the_tables_keep_the_change_that_the_core_calls_newer,
         ss_24_an_entry_takes_effect_once_however_often_it_arrives,
         ss_24_batches_that_arrive_at_once_take_effect_once,
         ss_10_an_older_change_never_overwrites_a_newer_one,
@@ -190,6 +192,18 @@ conformance! {
         st_23_what_breaks_a_bound_of_a_space_is_refused,
         st_23_asking_makes_no_space_and_what_was_made_can_be_removed,
         st_23_removals_give_way_to_what_is_there,
+    }
+    access {
+        ac_13_what_was_begun_is_there_before_it_ended_and_is_settled_once,
+        ac_13_pages_lead_through_everything_newest_first_and_filters_hold,
+        ac_13_strangers_texts_are_kept_on_one_line_and_cut,
+        ac_13_a_page_looks_at_a_bounded_number_of_rows_and_says_where_to_go_on,
+        ac_13_what_is_old_is_pruned_in_steps,
+        ac_04_a_stored_key_is_listed_until_it_is_removed_and_others_see_the_number_grow,
+        ac_04_the_last_use_of_a_key_is_the_latest_that_anybody_reported,
+        ac_04_there_is_a_most_of_keys,
+        ac_11_what_was_taken_back_is_seen_elsewhere_until_it_ends,
+        ac_11_of_two_revocations_of_a_subject_the_later_time_counts,
     }
 }
 

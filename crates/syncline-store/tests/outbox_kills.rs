@@ -13,12 +13,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection, SqliteConnection};
+use sqlx::{Connection, PgConnection};
 use syncline_core::outbox::{EntityType, Verdict};
 use syncline_sim::postgres::Cluster;
 use syncline_store::Store;
 use syncline_store::inbox::Arrival;
-use syncline_store::outbox::{Kind, NewEntry, enqueue_in};
+use syncline_store::outbox::{Kind, NewEntry, enqueue_in, enqueue_in_postgres};
 
 /// Set in the child: the store to take from, the one to carry to, and what to be.
 const FROM: &str = "SYNCLINE_TEST_FROM";
@@ -82,18 +82,14 @@ async fn prepare(from: &str, to: &str) {
     store.inbox(&[EntityType::new("order").unwrap()]).await.unwrap();
     store.close().await;
     if from.starts_with("sqlite:") {
-        let mut from = SqliteConnection::connect(from).await.unwrap();
-        sqlx::raw_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY, entity TEXT)")
-            .execute(&mut from)
-            .await
-            .unwrap();
+        let orders = "CREATE TABLE orders (id INTEGER PRIMARY KEY, entity TEXT)";
+        sqlite_at(from).execute_batch(orders).unwrap();
         let effects = "CREATE TABLE effects (id INTEGER PRIMARY KEY, entity TEXT, entry INTEGER); \
              CREATE TRIGGER one AFTER INSERT ON syncline_entity_order BEGIN \
              INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); END; \
              CREATE TRIGGER two AFTER UPDATE ON syncline_entity_order BEGIN \
              INSERT INTO effects (entity, entry) VALUES (new.id, new.entry); END";
-        let mut to = SqliteConnection::connect(to).await.unwrap();
-        sqlx::raw_sql(effects).execute(&mut to).await.unwrap();
+        sqlite_at(to).execute_batch(effects).unwrap();
     } else {
         let mut from = PgConnection::connect(from).await.unwrap();
         sqlx::raw_sql("CREATE TABLE orders (id bigserial PRIMARY KEY, entity text)")
@@ -189,14 +185,15 @@ async fn apply(from: &str) -> Result<(), Failed> {
         payload: "{}".to_owned(),
     };
     if from.starts_with("sqlite:") {
-        let mut connection = SqliteConnection::connect(from).await?;
-        sqlx::query("PRAGMA busy_timeout = 10000").execute(&mut connection).await?;
+        let mut connection = sqlite_at(from);
+        connection.busy_timeout(Duration::from_secs(10))?;
         loop {
             let entity = entity();
-            let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-            sqlx::query(row).bind(&entity).execute(&mut *transaction).await?;
-            let id = enqueue_in(&mut *transaction, &entry(&entity)).await?;
-            transaction.commit().await?;
+            let transaction =
+                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            transaction.execute("INSERT INTO orders (entity) VALUES (?1)", [&entity])?;
+            let id = enqueue_in(&transaction, &entry(&entity))?;
+            transaction.commit()?;
             println!("inserted|{id}");
         }
     }
@@ -205,7 +202,7 @@ async fn apply(from: &str) -> Result<(), Failed> {
         let entity = entity();
         let mut transaction = connection.begin().await?;
         sqlx::query(row).bind(&entity).execute(&mut *transaction).await?;
-        let id = enqueue_in(&mut *transaction, &entry(&entity)).await?;
+        let id = enqueue_in_postgres(&mut transaction, &entry(&entity)).await?;
         transaction.commit().await?;
         println!("inserted|{id}");
     }
@@ -249,11 +246,13 @@ async fn carry(from: &str, to: &str, drain: bool) -> Result<(), Failed> {
 async fn judge(from: &str, to: &str, told: &[i64], kills: usize, server_kills: usize) {
     carry(from, to, true).await.unwrap();
     let (rows, entries, effects) = if from.starts_with("sqlite:") {
-        let (mut from, mut to) =
-            (SqliteConnection::connect(from).await.unwrap(), SqliteConnection::connect(to).await.unwrap());
-        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM orders").fetch_one(&mut from).await.unwrap();
-        let entries = sqlx::query_as(ENTRIES).fetch_all(&mut from).await.unwrap();
-        (rows, entries, sqlx::query_as(EFFECTS).fetch_all(&mut to).await.unwrap())
+        let (from, to) = (sqlite_at(from), sqlite_at(to));
+        let rows: i64 = from.query_row("SELECT count(*) FROM orders", [], |row| row.get(0)).unwrap();
+        let mut entries = from.prepare(ENTRIES).unwrap();
+        let entries = entries.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let mut effects = to.prepare(EFFECTS).unwrap();
+        let effects = effects.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        (rows, entries.map(Result::unwrap).collect(), effects.map(Result::unwrap).collect())
     } else {
         let (mut from, mut to) =
             (PgConnection::connect(from).await.unwrap(), PgConnection::connect(to).await.unwrap());
@@ -283,6 +282,10 @@ async fn judge(from: &str, to: &str, told: &[i64], kills: usize, server_kills: u
         assert!(effects.is_sorted(), "an older change of {entity} replaced a newer one");
         assert_eq!(effects.last().copied(), last, "the last change of {entity} did not arrive");
     }
+}
+
+fn sqlite_at(url: &str) -> rusqlite::Connection {
+    rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap()
 }
 
 const ENTRIES: &str = "SELECT id, entity_id FROM sync_outbox WHERE processed_at IS NOT NULL ORDER BY id";

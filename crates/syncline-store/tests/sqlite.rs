@@ -7,7 +7,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use futures::future::join_all;
-use sqlx::{Connection, SqliteConnection};
 use syncline_core::kv::Key;
 use syncline_store::outbox::{Kind, NewEntry};
 use syncline_store::{Error, OutboxStore, Store};
@@ -24,6 +23,11 @@ impl Home {
 
     fn url(&self, path: &str) -> String {
         format!("sqlite:{}", self.folder.path().join(path).display())
+    }
+
+    /// What another process has; the file is made where there is none.
+    fn connection(&self, path: &str) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.folder.path().join(path)).unwrap()
     }
 }
 
@@ -136,8 +140,8 @@ async fn a_transaction_of_another_process_makes_it_busy_and_then_passes() {
     let home = Home::new();
     let store = Store::open(&home.url("store.db")).await.unwrap();
     let key = Key::new("k").unwrap();
-    let mut other = SqliteConnection::connect(&home.url("store.db")).await.unwrap();
-    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    let other = home.connection("store.db");
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let busy = store.kv().put(&key, "v", None).await.unwrap_err();
     assert!(matches!(busy, Error::Busy { .. }), "{busy}");
     assert!(busy.retryable());
@@ -146,7 +150,7 @@ async fn a_transaction_of_another_process_makes_it_busy_and_then_passes() {
     // The next one is already waiting when the other process is done.
     let kv = store.kv();
     let (put, ()) = tokio::join!(kv.put(&key, "v", Some(Duration::from_secs(60))), async {
-        sqlx::query("COMMIT").execute(&mut other).await.unwrap();
+        other.execute_batch("COMMIT").unwrap();
     });
     put.unwrap();
 }
@@ -162,19 +166,19 @@ async fn ss_31_a_number_is_never_given_twice_whoever_deletes_and_whatever_the_ta
     for id in ["INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT"] {
         let home = Home::new();
         let url = home.url("box.db");
-        let mut application = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+        let application = home.connection("box.db");
         let table = format!(
             "CREATE TABLE sync_outbox (id {id}, entity_type TEXT, entity_id TEXT, payload TEXT, \
              created_at TEXT DEFAULT CURRENT_TIMESTAMP, processed_at TEXT)"
         );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(table)).execute(&mut application).await.unwrap();
+        application.execute_batch(&table).unwrap();
         let store = OutboxStore::open(&url).await.unwrap();
         let outbox = store.outbox();
         let mut seen = std::collections::BTreeSet::new();
         for round in 0..4 {
             let mut given = outbox.enqueue(&[entry("x"), entry("y")]).await.unwrap();
             let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'z', '1')";
-            sqlx::query(insert).execute(&mut application).await.unwrap();
+            application.execute_batch(insert).unwrap();
             let pending = outbox.fetch_pending(10).await.unwrap();
             given.push(pending.last().unwrap().id);
             assert_eq!(pending.iter().map(|entry| entry.id).collect::<Vec<_>>(), given, "as they were told");
@@ -190,7 +194,7 @@ async fn ss_31_a_number_is_never_given_twice_whoever_deletes_and_whatever_the_ta
                         gone += outbox.cleanup(Duration::ZERO, 10).await.unwrap();
                     }
                 }
-                _ => drop(sqlx::query("DELETE FROM sync_outbox").execute(&mut application).await.unwrap()),
+                _ => application.execute_batch("DELETE FROM sync_outbox").unwrap(),
             }
         }
         store.close().await;
@@ -223,8 +227,8 @@ async fn ss_31_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     for (sql, words) in cases {
         let home = Home::new();
         let url = home.url("box.db");
-        let mut application = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut application).await.unwrap();
+        let application = home.connection("box.db");
+        application.execute_batch(&sql).unwrap();
         for refused in [OutboxStore::open(&url).await.map(drop), OutboxStore::check(&url).await] {
             let refused = refused.unwrap_err();
             assert!(matches!(&refused, Error::Unfit { reason, .. } if reason.contains(words)), "{refused}");
@@ -233,12 +237,12 @@ async fn ss_31_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     // A table without row ids has no NULL to be afraid of; what is no number in it is buried and not met again.
     let home = Home::new();
     let url = home.url("box.db");
-    let mut application = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+    let application = home.connection("box.db");
     let sql = format!(
         "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, {rest}) WITHOUT ROWID; INSERT INTO sync_outbox VALUES \
          ('x', 'a', 'b', '1', '2026-01-01', NULL), (7, 'a', 'c', '1', '2026-01-01', NULL), (1.5, 'a', 'd', '1', '2026-01-01', NULL)"
     );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut application).await.unwrap();
+    application.execute_batch(&sql).unwrap();
     let store = OutboxStore::open(&url).await.unwrap();
     let claimed = store.outbox().claim("w", Kind::Change, 10, Duration::from_secs(9)).await.unwrap();
     assert_eq!(claimed.entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [7]);

@@ -5,22 +5,21 @@
 //! - [`Shop::bill`]: work that one process does at a time, under a lease with a fencing token
 
 use anyhow::{Result, bail};
-use sqlx::SqliteConnection;
+use rusqlite::Connection;
 use syncline_core::lock::{LeaseId, Name, Token, Ttl};
 use syncline_store::lock::{Acquired, Request};
 use syncline_store::outbox::{NewEntry, enqueue_in};
 use syncline_store::{Options, Store, parts};
 
 /// Writes an order down and has it sent. The caller commits: until then nobody hears of it.
-pub async fn place_order(transaction: &mut SqliteConnection, id: &str, item: &str) -> Result<()> {
-    let insert = sqlx::query("INSERT INTO orders (id, item) VALUES ($1, $2)").bind(id).bind(item);
-    insert.execute(&mut *transaction).await?;
+pub fn place_order(transaction: &Connection, id: &str, item: &str) -> Result<()> {
+    transaction.execute("INSERT INTO orders (id, item) VALUES (?1, ?2)", [id, item])?;
     let entry = NewEntry {
         entity_type: "order".to_owned(),
         entity_id: id.to_owned(),
         payload: serde_json::json!({ "item": item }).to_string(),
     };
-    enqueue_in(transaction, &entry).await?;
+    enqueue_in(transaction, &entry)?;
     Ok(())
 }
 

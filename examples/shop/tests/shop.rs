@@ -3,27 +3,25 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 use example_shop::{Shop, place_order};
-use sqlx::{Connection, SqliteConnection};
+use rusqlite::Connection;
 
 #[tokio::test]
 async fn hs_12_an_application_enqueues_in_its_own_transaction_and_works_under_a_lock() {
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    let file = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", file.display());
     let shop = Shop::open(&url).await.unwrap();
-    let mut database = SqliteConnection::connect(&url).await.unwrap();
-    sqlx::query("CREATE TABLE orders (id text PRIMARY KEY, item text NOT NULL)")
-        .execute(&mut database)
-        .await
-        .unwrap();
+    let mut database = Connection::open(&file).unwrap();
+    database.execute_batch("CREATE TABLE orders (id text PRIMARY KEY, item text NOT NULL)").unwrap();
 
-    let mut transaction = database.begin().await.unwrap();
-    place_order(&mut transaction, "o-1", "a \"lamp\"").await.unwrap();
-    transaction.rollback().await.unwrap();
+    let transaction = database.transaction().unwrap();
+    place_order(&transaction, "o-1", "a \"lamp\"").unwrap();
+    transaction.rollback().unwrap();
     assert_eq!(shop.waiting().await.unwrap(), 0, "what was not committed is not sent");
 
-    let mut transaction = database.begin().await.unwrap();
-    place_order(&mut transaction, "o-1", "a \"lamp\"").await.unwrap();
-    transaction.commit().await.unwrap();
+    let transaction = database.transaction().unwrap();
+    place_order(&transaction, "o-1", "a \"lamp\"").unwrap();
+    transaction.commit().unwrap();
     assert_eq!(shop.waiting().await.unwrap(), 1);
 
     let other = Shop::open(&url).await.unwrap();

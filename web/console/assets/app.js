@@ -5,6 +5,7 @@
 import { Frame } from "./frame.js";
 import { openLive } from "./live.js";
 import { hear, listen } from "./news.js";
+import { hideForbidden, whoAmI } from "./session.js";
 
 /**
  * Brings a page to life.
@@ -20,6 +21,11 @@ export function openPage({ read = async () => {}, on = {}, tick = () => {} } = {
   const frame = new Frame(() => live.retryNow());
   const refresh = oneAtATime(async () => {
     try {
+      // What may be asked for and pressed has to be known before anything is shown.
+      const session = await whoAmI();
+      // A node that asks for a token need not be asked anything else before, and its audit has one refusal less.
+      if (session?.required && !session.authenticated) return frame.lock(() => live.retryNow());
+      hideForbidden();
       await read();
       frame.succeeded();
     } catch (error) {

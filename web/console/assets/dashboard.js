@@ -10,14 +10,27 @@ import { ago, count, countdown, money, moment, span, whole } from "./format.js";
 import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
 import { reasonOf, result } from "./runs.js";
+import { askIf, may } from "./session.js";
 
 /** The parts of this node; what belongs to another is not shown and not asked for. */
 const parts = new Set((document.documentElement.dataset.parts ?? "").split(" "));
-for (const section of document.querySelectorAll("[data-part]")) {
-  /** @type {HTMLElement} */ (section).hidden = !parts.has(/** @type {HTMLElement} */ (section).dataset.part ?? "");
+/** What each part's figures on this page need. */
+const NEEDS = /** @type {Record<string, () => boolean>} */ ({
+  viewer: () => may("viewer", "count", "*"),
+  queue: () => may("queue", "read"),
+  outbox: () => may("outbox", "read", "*"),
+  lock: () => may("lock", "see"),
+  state: () => may("state", "read"),
+});
+const shows = (/** @type {string} */ part) => parts.has(part) && (NEEDS[part]?.() ?? true);
+function showParts() {
+  for (const section of document.querySelectorAll("[data-part]")) {
+    /** @type {HTMLElement} */ (section).hidden = !shows(/** @type {HTMLElement} */ (section).dataset.part ?? "");
+  }
 }
-/** Asks where the part is on. */
-const askOf = (/** @type {string} */ part, /** @type {string} */ path) => (parts.has(part) ? ask(path) : Promise.resolve(null));
+showParts();
+/** Asks where the part is on and this browser may. */
+const askOf = (/** @type {string} */ part, /** @type {string} */ path) => (shows(part) ? ask(path) : Promise.resolve(null));
 
 const presence = openPresence(serverNow);
 const chart = openChart(at("viewer-chart"), { height: 72, axes: false });
@@ -35,11 +48,12 @@ let locks = 0;
 
 const page = openPage({
   async read() {
+    showParts();
     const asking = Promise.all([
       askOf("viewer", "/api/viewer"),
-      askOf("viewer", "/api/jobs"),
+      askIf(parts.has("viewer") && may("job", "read"), "/api/jobs", null),
       readiness(),
-      nodeStartedAt(),
+      may("node", "metrics", "*") ? nodeStartedAt() : null,
       askOf("queue", "/api/queues"),
       askOf("outbox", "/api/outbox"),
       askOf("lock", "/api/locks"),

@@ -1,5 +1,8 @@
 // Builds elements. Guarantees that a string can only ever become text or a plain attribute: no markup is parsed, no
-// script or style attribute is set, and links stay on this node. What comes from the server goes through here.
+// script or style attribute is set, and links stay on this node. What comes from the server goes through here. What needs a grant
+// (`data-needs`) that this browser lacks is not shown.
+
+import { mayPress } from "./session.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const ADDRESSES = new Set(["href", "src", "action", "formaction"]);
@@ -92,6 +95,7 @@ function fill(node, attributes = {}, children = []) {
     else if (/^(on|style$|srcdoc$)/i.test(name)) throw new Error(`refused attribute ${name}`);
     else if (ADDRESSES.has(name) && !isLocal(value)) throw new Error(`refused address in ${name}`);
     else node.setAttribute(name, value === true ? "" : String(value));
+    if (name === "data-needs" && !mayPress(String(value))) node.setAttribute("data-denied", "");
   }
   for (const child of children.flat()) {
     if (child === undefined || child === null || child === false) continue;

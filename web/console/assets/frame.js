@@ -6,6 +6,7 @@ import { ask, serverNow } from "./api.js";
 import { at, h, icon, say } from "./dom.js";
 import { clock } from "./format.js";
 import { showLogin } from "./login.js";
+import { forget, nameOf, whoAmI } from "./session.js";
 
 const THEMES = ["system", "light", "dark"];
 const WORDS = { connecting: "Connecting", connected: "Connected", reconnecting: "Reconnecting", offline: "Offline" };
@@ -92,7 +93,8 @@ export class Frame {
     showLogin(this.#main, () => {
       this.#locked = false;
       this.#away = "";
-      at("sign-out").hidden = false;
+      forget();
+      showWho();
       unlocked();
     });
   }
@@ -112,8 +114,18 @@ async function openSignOut() {
     await ask("/api/session", { method: "DELETE" }).catch(() => {});
     location.reload();
   });
-  const session = await ask("/api/session").catch(() => null);
-  leave.hidden = !(session?.required && session.authenticated);
+  await showWho();
+}
+
+/** Who is signed in, and the way out. */
+async function showWho() {
+  const session = await whoAmI();
+  const isSignedIn = session?.required === true && session.authenticated;
+  at("sign-out").hidden = !isSignedIn;
+  at("who").hidden = !isSignedIn;
+  if (!isSignedIn || session === null) return;
+  say(at("who"), nameOf(session).slice(0, NAME_MAX));
+  at("who").setAttribute("aria-label", `Signed in as ${session.kind === "owner" ? "the owner" : `${session.kind} ${nameOf(session)}`.slice(0, NAME_MAX)}`);
 }
 
 /** Cycles system, light, dark; the choice stays in this browser. */

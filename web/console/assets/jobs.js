@@ -35,7 +35,7 @@ function createRow({ job }) {
   const button = /** @type {HTMLButtonElement} */ (
     h(
       "button",
-      { class: "button small", type: "button", on: { click: () => runNow(job.name, button, trouble) } },
+      { class: "button small", type: "button", "data-needs": `job:${job.name}:run`, on: { click: () => runNow(job.name, button, trouble) } },
       "Run now",
     )
   );

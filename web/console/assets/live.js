@@ -3,6 +3,7 @@
 // Leaves to the page what to do with events, and the fresh read after every connection.
 
 import { ask } from "./api.js";
+import { mayHear, whoAmI } from "./session.js";
 
 const WAIT_FIRST_MS = 1_000;
 const WAIT_MAX_MS = 15_000;
@@ -31,14 +32,20 @@ export function openLive({ names, onState, onEvent }) {
   let timer = 0;
   let failures = 0;
   let heardAt = 0;
+  // Which attempt is the last one.
+  let turn = 0;
 
-  function connect() {
+  async function connect() {
     drop();
     if (document.hidden) return onState("paused", 0);
     if (!navigator.onLine && !isLoopback()) return onState("offline", 0);
     if (failures === 0) onState("connecting", 0);
-    // A page that follows no topic still hears that the node is there.
-    const stream = new EventSource(`/api/events?topics=${[...topics].join(",")}`);
+    const mine = (turn += 1);
+    const session = await whoAmI();
+    if (mine !== turn || document.hidden) return;
+    if (session?.required && !session.authenticated) return onState("locked", 0);
+    // A page that follows no topic still hears that the node is there; one that follows a topic it may not hear of is refused.
+    const stream = new EventSource(`/api/events?topics=${[...topics].filter(mayHear).join(",")}`);
     source = stream;
     stream.onerror = () => stream === source && fail();
     for (const name of ["hello", "lagged", ...names]) {
@@ -82,6 +89,7 @@ export function openLive({ names, onState, onEvent }) {
   }
 
   function drop() {
+    turn += 1;
     clearTimeout(timer);
     source?.close();
     source = null;

@@ -37,7 +37,7 @@ export function showLogin(main, signedIn) {
       { class: "quiet" },
       "It is the value of ",
       h("code", {}, "SYNCLINE_TOKEN"),
-      " on the machine that runs the node.",
+      " on the machine that runs the node, or a key that its owner gave you.",
     ),
     form,
   );

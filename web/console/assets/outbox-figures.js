@@ -87,7 +87,7 @@ function createDead(entry, act) {
     "li",
     {},
     h("div", {}, h("p", {}, h("code", {}, name)), h("p", { class: "note" }, `${count(attempts, "attempt")}: ${lastError ?? "no reason known"}`)),
-    h("p", { class: "actions" }, button("Retry", "retry"), button("Discard", "discard")),
+    h("p", { class: "actions", "data-needs": "outbox:*:manage" }, button("Retry", "retry"), button("Discard", "discard")),
   );
   return { node, update() {} };
 }

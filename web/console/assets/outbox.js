@@ -6,12 +6,15 @@ import { at, h, say } from "./dom.js";
 import { count } from "./format.js";
 import { merge } from "./news.js";
 import { openOutbox } from "./outbox-figures.js";
+import { askIf, may } from "./session.js";
 
 const outbox = openOutbox();
 
 openPage({
   async read() {
-    const [kinds] = await Promise.all([ask("/api/entities"), merge(ask("/api/outbox"), outbox.put)]);
+    const own = may("outbox", "read", "*");
+    at("outbox-title").closest("section")?.toggleAttribute("hidden", !own);
+    const [kinds] = await Promise.all([askIf(may("entity", "read"), "/api/entities", { types: [] }), own ? merge(ask("/api/outbox"), outbox.put) : null]);
     show(kinds.types);
   },
   on: { outbox: outbox.put },

@@ -4,6 +4,7 @@ import { ask, serverNow } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, whole } from "./format.js";
 import { doing, pace, progress } from "./queue-status.js";
+import { may } from "./session.js";
 
 const DEAD_SHOWN = 50;
 const COUNTS = /** @type {const} */ (["waiting", "running", "retrying", "done", "failed", "dead"]);
@@ -31,6 +32,11 @@ export function openQueues() {
   };
 }
 
+/** How this browser may add to a queue: what is urgent costs calls. */
+function kinds(/** @type {string} */ name) {
+  return may("queue", "urge", name) ? ["new", "priority", "again", "retry"] : ["new", "retry"];
+}
+
 /** @param {QueueStatus} first */
 function createQueue({ name, url }) {
   const path = `/api/queues/${encodeURIComponent(name)}`;
@@ -40,10 +46,10 @@ function createQueue({ name, url }) {
   const figures = Object.fromEntries(COUNTS.map((each) => [each, h("dd")]));
   const keys = /** @type {HTMLInputElement} */ (h("input", { id: `keys-${name}`, autocomplete: "off", spellcheck: "false", placeholder: "key, key …" }));
   const kind = /** @type {HTMLSelectElement} */ (
-    h("select", { "aria-label": `How to add to ${name}` }, ...["new", "priority", "again", "retry"].map((each) => h("option", { value: each }, each)))
+    h("select", { "aria-label": `How to add to ${name}` }, ...kinds(name).map((each) => h("option", { value: each }, each)))
   );
   const deadList = h("ul", { class: "refused" });
-  const reviveAll = h("button", { class: "button small", type: "button", on: { click: () => attempt(revive) } }, "Retry all");
+  const reviveAll = h("button", { class: "button small", type: "button", "data-needs": `queue:${name}:manage`, on: { click: () => attempt(revive) } }, "Retry all");
   const dead = /** @type {HTMLDetailsElement} */ (h("details", { hidden: true }, h("summary", {}, "Dead keys"), deadList, reviveAll));
   dead.addEventListener("toggle", () => dead.open && attempt(listDead));
 
@@ -85,7 +91,7 @@ function createQueue({ name, url }) {
     url ? h("p", { class: "note mono" }, url) : null,
     h("dl", { class: "counts" }, ...COUNTS.map((each) => h("div", {}, h("dt", {}, each), figures[each]))),
     terms,
-    h("form", { class: "fields", on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, "Keys"), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, "Add"))),
+    h("form", { class: "fields", "data-needs": `queue:${name}:add`, on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, "Keys"), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, "Add"))),
     told,
     dead,
   );

@@ -10,6 +10,7 @@ import { openHistory } from "./history.js";
 import { showJobs } from "./jobs.js";
 import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
+import { askIf, may } from "./session.js";
 import { legend, openTimeline } from "./timeline.js";
 
 // More ticks than the widest strip has room for.
@@ -57,7 +58,10 @@ const page = openPage({
 
 /** @returns {Promise<[any, { jobs: any[] }, any[]]>} */
 async function readAll() {
-  const [viewer, schedule] = await Promise.all([ask("/api/viewer"), ask("/api/jobs")]);
+  const counts = may("viewer", "count", "*");
+  at("now-title").closest("section")?.toggleAttribute("hidden", !counts);
+  const nobody = { viewers: 0, visible: 0, nodes: [], history: [] };
+  const [viewer, schedule] = await Promise.all([askIf(counts, "/api/viewer", nobody), askIf(may("job", "read"), "/api/jobs", { jobs: [] })]);
   const histories = await Promise.all(
     schedule.jobs.map((/** @type {any} */ job) => ask(`/api/jobs/${encodeURIComponent(job.name)}/history?limit=${TIMELINE_TICKS}`)),
   );

@@ -67,6 +67,8 @@ export const PAGES = [
   { path: "/queue", heading: "Queue" },
   { path: "/viewer", heading: "Viewer" },
   { path: "/outbox", heading: "Outbox" },
+  { path: "/access", heading: "Access" },
+  { path: "/audit", heading: "Audit" },
   { path: "/shelf", heading: "Bookshelf" },
   { path: "/calls", heading: "Calls" },
   { path: "/gallery", heading: "Gallery" },

@@ -21,6 +21,10 @@ struct Package {
 
 const PACKAGES: &[Package] = &[
     Package { name: "postgresql", need: Need::Postgres, present: has_postgres },
+    // A cluster that fails over, each server with a network of its own.
+    Package { name: "patroni", need: Need::Cluster, present: || command::program("patroni").is_some() },
+    Package { name: "etcd-server", need: Need::Cluster, present: || command::program("etcd").is_some() },
+    Package { name: "iproute2", need: Need::Cluster, present: || command::program("ip").is_some() },
     Package { name: "chromium", need: Need::Chromium, present: has_chromium },
     Package { name: "firefox-esr", need: Need::Firefox, present: has_firefox },
     Package { name: "fontconfig", need: Need::Chromium, present: has_fontconfig },

@@ -14,6 +14,9 @@ use crate::files::{self, Fingerprint};
 use crate::setup::WASM_TARGET;
 use crate::workspace::Workspace;
 
+/// Every page pays for the stack with memory, and the linker's is a megabyte. The rules nest no deeper than their values do.
+const STACK: &str = "-Clink-arg=-zstack-size=131072";
+
 /// The folder with the module of one system, `syncline_<system>_bg.wasm`, and its glue.
 pub(super) fn build(workspace: &Workspace, system: &System) -> Result<PathBuf> {
     let module = compile(workspace, system)?;
@@ -37,7 +40,8 @@ fn compile(workspace: &Workspace, system: &System) -> Result<PathBuf> {
     if by_feature {
         cargo.args(["--no-default-features", "--features", system.name]);
     }
-    command::stream(cargo.env("CARGO_PROFILE_WASM_OPT_LEVEL", system.opt_level))?;
+    cargo.env("CARGO_PROFILE_WASM_OPT_LEVEL", system.opt_level);
+    command::stream(cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", STACK))?;
     Ok(workspace.target.join(WASM_TARGET).join("wasm/examples").join(example).with_extension("wasm"))
 }
 

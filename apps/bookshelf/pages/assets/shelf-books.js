@@ -157,7 +157,7 @@ function createBook(first, coverOf, remove) {
   const title = h("h3");
   const authors = h("p", { class: "quiet" });
   const facts = h("p", { class: "note" });
-  const button = h("button", { class: "button small remove", type: "button", on: { click: () => remove(book) } }, "Remove");
+  const button = h("button", { class: "button small remove", type: "button", "data-needs": "shelf:*:write", on: { click: () => remove(book) } }, "Remove");
   const node = h("li", { class: "book" }, picture, title, authors, facts, button);
   return {
     node,

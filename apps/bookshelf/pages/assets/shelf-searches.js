@@ -75,7 +75,7 @@ function createSearch(first, remove) {
   const found = h("ul", { class: "found" });
   let search = first;
   const details = /** @type {HTMLDetailsElement} */ (h("details", {}, h("summary", {}, h("span", { class: "wanted" }, inWords(first)), " ", state), found));
-  const button = h("button", { class: "button small", type: "button", on: { click: () => remove(first.id) } }, "Remove");
+  const button = h("button", { class: "button small", type: "button", "data-needs": "shelf:*:write", on: { click: () => remove(first.id) } }, "Remove");
   button.setAttribute("aria-label", `Remove the search for ${inWords(first)}`);
   const list = async () => {
     try {

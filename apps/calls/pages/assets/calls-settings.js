@@ -175,7 +175,7 @@ function createRow(first, edit) {
   let setting = first;
   const title = h("strong");
   const when = h("span", { class: "note" });
-  const button = h("button", { class: "button small", type: "button", on: { click: () => edit(setting) } }, "Edit");
+  const button = h("button", { class: "button small", type: "button", "data-needs": "entity:?:write", on: { click: () => edit(setting) } }, "Edit");
   const node = h("li", {}, h("p", {}, title, " ", when), button);
   return {
     node,

@@ -47,7 +47,7 @@ impl World {
 }
 
 fn loaded() -> (World, StateReplica) {
-    let (mut world, mut replica) = (World::default(), StateReplica::new(7, 1, false, None));
+    let (mut world, mut replica) = (World::default(), StateReplica::new(7, 1, false, false, None));
     world.tell(&mut replica, "start");
     assert_eq!(world.told(), ["ready"]);
     (world, replica)

@@ -1,6 +1,9 @@
 //! `syncline doctor`: whether a node could run here, and what to do if not.
 //!
-//! Looks at the same configuration as `syncline serve` and changes nothing, neither files nor the database.
+//! Looks at the same configuration as `syncline serve` and changes nothing, neither files nor the database. With `--from` it
+//! asks a running node instead, as a page of another site would.
+
+mod from;
 
 use std::fs;
 use std::io::Write;
@@ -10,8 +13,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::json;
-use syncline_client::output::{self, Shown, Tone, toned};
+use syncline_client::Target;
+use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
 use syncline_node::Config;
+use syncline_node::config::origin;
 use syncline_store::Store;
 
 use super::serve::{Settings, exposed};
@@ -36,6 +41,8 @@ const EXAMPLES: &str = "\
 Examples:
   syncline doctor                            check what `syncline serve` would use here
   syncline doctor --config /etc/syncline.toml
+  syncline doctor --from https://shop.example --url https://node.example
+                                             may pages of this site call the node?
   syncline doctor --json | jq '.checks[] | select(.state == \"fail\")'
 
 Exit codes: 0 nothing fails, 1 something does, 2 the configuration is wrong.";
@@ -46,9 +53,11 @@ Exit codes: 0 nothing fails, 1 something does, 2 the configuration is wrong.";
 pub(crate) struct Doctor {
     #[command(flatten)]
     settings: Settings,
-    /// Print JSON, for programs.
-    #[arg(long)]
-    json: bool,
+    /// Ask a running node as a page of this site would, and explain the answer.
+    #[arg(long, value_name = "ORIGIN")]
+    from: Option<String>,
+    #[command(flatten)]
+    target: Target,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -70,7 +79,17 @@ struct Check {
 
 impl Doctor {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let config = self.settings.load()?;
+        if let Some(site) = &self.from {
+            let site = origin(site).map_err(|what| WrongUse(format!("--from: {what}")))?;
+            let client = self.target.client()?;
+            let mut checks = Vec::new();
+            // What a page does first: it listens, and it writes.
+            for (method, path) in [("GET", &["api", "events"][..]), ("POST", &["api", "state", "-"])] {
+                checks.push(from::explain(&site, method, &client.preflight(path, &site, method).await?));
+            }
+            return self.show(&checks);
+        }
+        let config = self.settings.clone().load()?;
         let checks = [
             configuration(&config),
             token(&config),
@@ -82,7 +101,11 @@ impl Doctor {
             clock(&config.data),
             browser_package(),
         ];
-        if self.json {
+        self.show(&checks)
+    }
+
+    fn show(&self, checks: &[Check]) -> anyhow::Result<()> {
+        if self.target.json {
             output::line(json!({ "checks": checks }))?;
         } else {
             checks.iter().try_for_each(show)?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use syncline_client::{output, stop_signal};
+use syncline_client::{output, reload_signal, stop_signal_of_reloading};
 use syncline_node::config::Flags;
 use syncline_node::{Config, Node, log, server};
 
@@ -34,7 +34,7 @@ pub(crate) struct Serve {
 }
 
 /// The settings of a node that can be given as flags.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Settings {
     /// The configuration file. [env: SYNCLINE_CONFIG] [default: syncline.toml here, or where systemd says]
     #[arg(long, value_name = "FILE")]
@@ -107,7 +107,8 @@ impl Serve {
         #[cfg(target_os = "linux")]
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
             .context("cannot hide the environment from other processes")?;
-        let config = self.settings.load()?;
+        let settings = self.settings;
+        let config = settings.clone().load()?;
         if self.check {
             if let Some(file) = config.exposed_file() {
                 output::warn(exposed(file));
@@ -120,10 +121,21 @@ impl Serve {
         }
         server::raise_file_limit();
         // Listened for from the beginning: a signal during the start must not be lost.
-        let stop = stop_signal()?;
+        let (stop, mut reload) = (stop_signal_of_reloading()?, reload_signal()?);
         let node = Node::start(config).await?;
         output::line(format_args!("listening on http://{}", node.address()))?;
-        stop.await;
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                () = reload() => match settings.clone().load() {
+                    Ok(config) => node.context().reload(&config),
+                    Err(error) => {
+                        tracing::error!(%error, "the configuration was not taken over; that of before stays");
+                    }
+                },
+            }
+        }
         node.stop().await;
         Ok(())
     }

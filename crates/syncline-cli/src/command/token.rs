@@ -1,7 +1,9 @@
-//! `syncline token`: makes and checks tokens of people, by the issuers of the configuration. It asks no node.
+//! `syncline token`: makes and checks tokens of people, by the issuers of the configuration, without asking a node; and takes
+//! tokens back, on a node.
 
 mod check;
 mod mint;
+mod revoke;
 
 use std::path::PathBuf;
 
@@ -21,12 +23,14 @@ Examples:
   syncline token check \"$TOKEN\" --need state:cart-7:write
                                                may it? if not, which grant is missing
   syncline token check - < token.txt           a token that no process list shows
+  syncline token revoke --subject 7            take back everything issued for 7 so far
+  syncline token revoke - < token.txt          take back one token, by its id
 
 Issuers stand in syncline.toml as [[issuers]]; people get their tokens from your back
 end, and this is to try and to look. Exit code 1: the token is not accepted, or lacks
 what it needs.";
 
-/// Make and check tokens of people.
+/// Make, check and take back tokens of people.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Token {
@@ -42,6 +46,9 @@ enum Action {
     /// Say whether a node would accept a token or key, and what it may do.
     #[command(after_help = EXAMPLES)]
     Check(check::Check),
+    /// Take tokens back before they end: one by its id, or all that a subject was given so far.
+    #[command(after_help = EXAMPLES)]
+    Revoke(revoke::Revoke),
 }
 
 impl Token {
@@ -49,6 +56,7 @@ impl Token {
         match self.action {
             Action::Mint(mint) => mint.run(),
             Action::Check(check) => check.run().await,
+            Action::Revoke(revoke) => revoke.run().await,
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Keys and tokens on the command line, and the guide's lines that make a token on a back end.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::mint::token_for;
-use syncline_testing::process::{run, syncline};
+use syncline_testing::process::{Node, run, syncline};
 
 const SECRET: &str = "correct-horse-battery-staple-correct";
 
@@ -210,4 +211,113 @@ fn ac_14_the_guides_lines_mint_a_token_in_rust() {
     assert!(compiled.ends_with(&format!("\n{shown}")), "docs/access.md and mint.rs differ:\n{shown}");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     is_accepted(&token_for("7", guide_secret().as_bytes(), now));
+}
+
+/// A new key used to need a restart, which drops every stream.
+#[test]
+fn ac_11_sighup_takes_over_keys_and_keeps_everything_if_the_file_has_a_mistake() {
+    let made = |name: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let made = ask(&folder, &["key", "add", name, "--may", "state:a:read", "--json"]);
+        let made: Value = serde_json::from_str(&printed(&made)).unwrap();
+        (made["key"].as_str().unwrap().to_owned(), made["toml"].as_str().unwrap().to_owned())
+    };
+    let ((old, old_table), (new, new_table)) = (made("old"), made("new"));
+    let mut node = Node::start(&old_table);
+    let bearer = |key: &str| format!("Bearer {key}");
+    let status = |key: &str| node.ask("GET", "/api/state/a", &[("authorization", &bearer(key))], "").0;
+    assert_eq!((status(&old), status(&new)), (200, 401));
+    let mut stream = node.connect();
+    let get = format!(
+        "GET /api/events HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",
+        node.address,
+        bearer(&old)
+    );
+    stream.write_all(get.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "event: hello"));
+    let file = node.folder.path().join("syncline.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{before}\n{new_table}\n[limits]\nevent_streams = 7\n")).unwrap();
+    node.signal(Signal::HUP);
+    while status(&new) != 200 {
+        std::thread::yield_now();
+    }
+    while !node.log().contains("need a restart") {
+        std::thread::yield_now();
+    }
+    assert!(node.log().contains("key new added") && node.log().contains("limits"), "{}", node.log());
+    std::fs::write(&file, format!("{before}\n[[keys]]\nname = \"odd\"\n")).unwrap();
+    node.signal(Signal::HUP);
+    while !node.log().contains("the configuration was not taken over") {
+        assert_eq!((status(&old), status(&new)), (200, 200));
+    }
+    std::fs::write(&file, &before).unwrap();
+    node.signal(Signal::HUP);
+    while status(&new) == 200 {
+        std::thread::yield_now();
+    }
+    // The stream of the key that stayed the same has been there all the time.
+    node.signal(Signal::TERM);
+    assert!(node.ended().success());
+    assert!(lines.any(|line| line == "0"), "the stream ended with the node and not before");
+}
+
+#[test]
+fn ac_13_keys_revocations_and_the_audit_on_the_command_line() {
+    let shop = format!(
+        "[[issuers]]\nname = \"shop\"\nissuer = \"https://shop.example\"\naudience = \"https://node.example\"\n\
+         keys = [{{ secret = \"{SECRET}\" }}]\nmay = [\"state:cart-{{sub}}:read\"]\n"
+    );
+    let node = Node::start(&shop);
+    let url = format!("http://{}", node.address);
+    let with = |arguments: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        run(folder.path(), &[arguments, &["--url", &url]].concat(), &[])
+    };
+    let key = printed(&with(&["key", "add", "box", "--may", "state:a:read", "--stored"]));
+    assert!(key.starts_with("slk_"), "{key}");
+    let bearer = format!("Bearer {key}");
+    let status = || node.ask("GET", "/api/state/a", &[("authorization", &bearer)], "").0;
+    assert_eq!(status(), 200);
+    let listed = printed(&with(&["key", "list"]));
+    assert!(
+        listed.contains("box  secret, of the node, last used") && listed.contains("  state:a:read"),
+        "{listed}"
+    );
+    assert!(printed(&with(&["key", "remove", "box"])).contains("all nodes refuse it"));
+    assert_eq!(status(), 401);
+    let revoked = printed(&with(&["token", "revoke", "--subject", "7"]));
+    assert!(revoked.contains("everything issued so far for the subject 7 of shop"), "{revoked}");
+    let audit = printed(&with(&["audit"]));
+    let lines: Vec<&str> = audit.lines().collect();
+    assert_eq!(lines.len(), 3, "{audit}");
+    assert!(lines[0].contains("owner  key:box:manage") && lines[0].contains("POST /api/keys"), "{audit}");
+    assert!(lines[1].contains("DELETE /api/keys/{name}"), "{audit}");
+    assert!(lines[2].contains("token:shop subject 7:revoke"), "{audit}");
+    let json: Value =
+        serde_json::from_str(&printed(&with(&["audit", "--system", "token", "--json"]))).unwrap();
+    assert_eq!(
+        (json["entries"].as_array().unwrap().len(), &json["entries"][0]["outcome"]),
+        (1, &Value::from("done"))
+    );
+    let wrong = with(&["key", "add", "box", "--may", "sate:a:read"]);
+    assert!(said(&wrong, 2).contains("did you mean \"state\"?"), "{wrong:?}");
+    let site = with(&["doctor", "--from", "https://site.example"]);
+    assert_eq!(site.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&site.stdout).contains("listed by no key and no issuer"), "{site:?}");
+}
+
+#[test]
+fn ac_14_every_configuration_of_the_guide_is_accepted() {
+    let guide =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/access.md")).unwrap();
+    let blocks: Vec<&str> =
+        guide.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 4, "{}", blocks.len());
+    for block in blocks {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("syncline.toml"), block).unwrap();
+        printed(&ask(&folder, &["serve", "--check"]));
+    }
 }

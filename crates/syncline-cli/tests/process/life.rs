@@ -66,7 +66,7 @@ fn streams_and_half_sent_requests_do_not_delay_the_end() {
 fn op_08_sighup_ends_no_service_and_is_answered_in_the_log() {
     let mut node = Node::start("");
     node.signal(Signal::HUP);
-    while !node.log().contains("SIGHUP changes nothing") {
+    while !node.log().contains("the configuration was read again: nothing has changed") {
         assert_eq!(node.ask("GET", "/healthz", &[], "").0, 200);
     }
     node.signal(Signal::TERM);

@@ -99,7 +99,7 @@ fn hs_04_migrate_makes_the_tables_of_what_is_asked_for_and_says_what_it_knows() 
     }
     let unknown = run(folder.path(), &["migrate", "--system", "books", "--print"], &[]);
     assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
-    assert!(said(&unknown).contains("there is no system books: kv, "), "{}", said(&unknown));
+    assert!(said(&unknown).contains("there is no system books: access, kv, "), "{}", said(&unknown));
     let sqlite = run(folder.path(), &["migrate", "--print", "--database-url", "sqlite:box.db"], &[]);
     let sql = String::from_utf8(sqlite.stdout).unwrap();
     assert!(sql.contains("CREATE TABLE IF NOT EXISTS syncline_locks"), "{sql}");

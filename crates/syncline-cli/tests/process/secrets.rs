@@ -5,8 +5,15 @@ use syncline_testing::process::{Node, run};
 
 const FILE: &str = r#"
 token = "canary-token-12345"
+token_next = "canary-token-67890"
 [log]
 level = "trace"
+[[issuers]]
+name = "shop"
+issuer = "https://shop.example"
+audience = "https://node.example"
+keys = [{ kid = "one", secret = "canary-secret-of-the-issuer-0123456789" }]
+may = ["state:cart-{sub}:read"]
 [[jobs]]
 name = "call"
 cron = "* * * * *"
@@ -15,10 +22,13 @@ run = { http = { url = "http://ann:canary-password@127.0.0.1:9/?key=canary-query
 "#;
 
 #[test]
-fn no_secret_is_in_any_log_answer_metric_or_print() {
+fn ac_15_no_secret_is_in_any_log_answer_metric_or_print() {
     let mut node = Node::start(FILE);
     let right = [("authorization", "Bearer canary-token-12345")];
+    let next = [("authorization", "Bearer canary-token-67890")];
     let wrong = [("authorization", "Bearer canary-token-12346")];
+    // The claims of this one are `{"canary":"1"}`: whoever decodes what was refused must not show it.
+    let forged = [("authorization", "Bearer eyJhbGciOiJIUzI1NiJ9.eyJjYW5hcnkiOiIxIn0.Y2FuYXJ5")];
     let mut seen = String::new();
     for path in [
         "/",
@@ -30,8 +40,13 @@ fn no_secret_is_in_any_log_answer_metric_or_print() {
         "/api/jobs",
         "/api/kv",
         "/none",
+        "/api/keys",
+        "/api/issuers",
+        "/api/revocations",
+        // Last: it has the refusals of all the others.
+        "/api/audit",
     ] {
-        for headers in [&right, &wrong] {
+        for headers in [&wrong, &forged, &next, &right] {
             let (_, body) = node.ask("GET", &format!("{path}?token=canary-token-12345"), headers, "");
             seen.push_str(&body);
         }

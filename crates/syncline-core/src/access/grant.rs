@@ -69,6 +69,15 @@ impl Grant {
         overlap.then(|| Grant { verbs, ..inner.clone() })
     }
 
+    /// Whether it covers every name that `other` covers.
+    fn covers_names_of(&self, other: &Grant) -> bool {
+        if self.is_prefix {
+            other.name.starts_with(&self.name)
+        } else {
+            !other.is_prefix && self.name == other.name
+        }
+    }
+
     fn is_of(&self, other: &Grant) -> bool {
         self.system == other.system && self.name == other.name && self.is_prefix == other.is_prefix
     }
@@ -98,6 +107,16 @@ impl Grants {
     #[must_use]
     pub fn allow(&self, need: Need<'_>) -> bool {
         self.0.iter().any(|grant| grant.allows(need))
+    }
+
+    /// Whether everything that `grant` allows is allowed: what a caller may pass on. Grants that only together cover a
+    /// prefix do not.
+    #[must_use]
+    pub fn cover(&self, grant: &Grant) -> bool {
+        grant.verbs.iter().all(|verb| {
+            let mut able = self.0.iter().filter(|own| own.system == grant.system && own.verbs.contains(verb));
+            able.any(|own| own.covers_names_of(grant))
+        })
     }
 
     /// What both this set and `asked` allow: never more than either.
@@ -262,6 +281,18 @@ mod tests {
             }
             let asked = need(&asked.0, asked.1.as_deref(), &asked.2);
             prop_assert!(!narrowed.allow(asked) || (ceiling.allow(asked) && wanted.allow(asked)));
+        }
+
+        #[test]
+        fn ac_04_what_may_be_passed_on_is_never_more_than_what_one_has(
+            held in some_grants(), passed in some_grant(), asked in some_need(),
+        ) {
+            let held: Grants = held.into_iter().collect();
+            let asked = need(&asked.0, asked.1.as_deref(), &asked.2);
+            if held.cover(&passed) {
+                prop_assert!(!passed.allows(asked) || held.allow(asked));
+            }
+            prop_assert!(held.iter().all(|own| held.cover(own)));
         }
 
         #[test]

@@ -243,6 +243,19 @@ impl Ceiling {
         filled.collect()
     }
 
+    /// The templates that have a place for this claim. They keep the separators of all.
+    #[must_use]
+    pub fn with_place_for(&self, claim: &str) -> Ceiling {
+        let has_place = |template: &&GrantTemplate| {
+            template.name.iter().any(|piece| match piece {
+                Piece::Claim(of) | Piece::Hash(of) => of == claim,
+                Piece::Text(_) => false,
+            })
+        };
+        let templates = self.templates.iter().filter(has_place).cloned().collect();
+        Ceiling { templates, separators: self.separators.clone() }
+    }
+
     /// Each template.
     pub fn iter(&self) -> impl Iterator<Item = &GrantTemplate> {
         self.templates.iter()

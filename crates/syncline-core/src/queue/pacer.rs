@@ -2,12 +2,11 @@
 //!
 //! A pacer looks at a [`Pace`] with the eyes of one process: it remembers on its own monotonic clock when it saw each
 //! thing change, and measures interval, lease and pause from there. In a process of its own it keeps the pace
-//! itself (`start`, `end`, ...). Where several share one, each change is proposed, dated and stored by
-//! compare-and-set, and then adopted, whoever's it was:
+//! itself (`start`, `end`, ...). Where several share one, each change is made on a copy of the pacer while nobody else may change
+//! the shared pace, and the copy is kept once that is committed:
 //!
 //! ```text
-//! loop { read; adopt(read); propose_lost? -> store, again; propose_start -> store: won? call : again }
-//! after the call: loop { read; adopt(read); propose_end -> date_pause, store: won? done : again }
+//! transaction { read; copy.adopt(read); copy.lose ...; copy.start ...; write copy.pace() } committed? keep the copy : drop it
 //! ```
 //!
 //! Unreadable state counts as a call that ended this moment: one interval passes before the next.
@@ -248,43 +247,6 @@ impl Pacer {
         }
         self.pace.lose(call);
         self.ended_at = Some(now);
-    }
-}
-
-/// A shared pace: the same, as proposals.
-impl Pacer {
-    /// What to store for a call to start, if one may start. The permit is good once that is stored.
-    pub fn propose_start(&self, now: Timestamp) -> Result<(Pace, Permit), Wait> {
-        self.ready(now)?;
-        let mut pace = self.pace.clone();
-        let call = pace.start();
-        Ok((pace, self.permit(call, now)))
-    }
-
-    /// What to store when a call has ended, after [`Pace::date_pause`].
-    #[must_use]
-    pub fn propose_end(&self, clock: Clock, call: u64, signal: Signal, random: f64) -> Pace {
-        let (breaker, pause) = self.consequences(clock, call, signal, random);
-        let mut pace = self.pace.clone();
-        pace.end(call, breaker, pause);
-        pace
-    }
-
-    /// What to store for a call to go on and its new deadline, or `None` if it was given up.
-    #[must_use]
-    pub fn propose_renew(&self, now: Timestamp, call: u64) -> Option<(Pace, Timestamp)> {
-        let mut pace = self.pace.clone();
-        pace.renew(call).then(|| (pace, self.permit(call, now).deadline))
-    }
-
-    /// What to store to give up the calls that nothing was heard of for a whole lease, and which they are; `None` if
-    /// there are none.
-    #[must_use]
-    pub fn propose_lost(&self, now: Timestamp) -> Option<(Pace, Vec<u64>)> {
-        let calls: Vec<u64> = self.lost(now).collect();
-        let mut pace = self.pace.clone();
-        calls.iter().for_each(|&call| pace.lose(call));
-        (!calls.is_empty()).then_some((pace, calls))
     }
 }
 

@@ -9,10 +9,13 @@
 //! that is missing was removed unless it is news of the last [`PLAIN_WINDOW`](super::names::PLAIN_WINDOW): then the writer
 //! had not seen it, or removes its value next.
 
-use super::json::{Json, write_text};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::json::{Json, NotJson, Reader, write_text};
 use super::layout::{Layout, Place};
 use super::names::{GONE_KEPT, HORIZON};
-use super::sorted::{Map, Set};
+use super::sorted::{Map, Set, order};
 use super::stamp::{Clock, Stamp};
 use super::value::is_id;
 use crate::time::Timestamp;
@@ -60,7 +63,7 @@ impl Default for Index {
 #[derive(Debug, Default)]
 pub(super) struct Absorbed {
     /// Ids whose entry is another now.
-    pub changed: Vec<String>,
+    pub changed: Vec<Arc<str>>,
     /// The document does not say all that is known, or says what is not so.
     pub lacking: bool,
     /// Entities are kept elsewhere now.
@@ -88,7 +91,12 @@ impl Index {
 
     /// The listed ids.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
-        self.entries().filter(|(_, entry)| entry.live).map(|(id, _)| id.as_str())
+        self.keys().map(|id| &**id)
+    }
+
+    /// The listed ids, for others to share.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.entries().filter(|(_, entry)| entry.live).map(|(id, _)| id)
     }
 
     /// How many ids are listed.
@@ -128,7 +136,7 @@ impl Index {
     pub(super) fn put_back(&mut self, id: &str, entry: Option<Entry>) {
         let bucket = &mut self.buckets[self.layout.bucket(id)];
         let before = match entry {
-            Some(entry) => bucket.insert(id.to_owned(), entry),
+            Some(entry) => bucket.insert(id, entry),
             None => bucket.remove(id),
         };
         self.live -= usize::from(before.is_some_and(|entry| entry.live));
@@ -146,7 +154,7 @@ impl Index {
             bucket.retain(|id, entry| {
                 let stays = entry.stamp > floor;
                 if !stays && entry.live {
-                    gone.push(id.clone());
+                    gone.push(id.to_owned());
                 }
                 stays
             });
@@ -164,8 +172,13 @@ impl Index {
     }
 
     /// Every entry, for [`lower_floor`](Self::lower_floor).
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Entry)> {
         self.buckets.iter().flat_map(Map::iter)
+    }
+
+    /// The text of `id`, for others to share.
+    pub(super) fn key(&self, id: &str) -> Arc<str> {
+        self.bucket(id).key(id).unwrap_or_else(|| id.into())
     }
 
     fn bucket(&self, id: &str) -> &Map<Entry> {
@@ -194,13 +207,15 @@ impl Index {
         }
         self.layout = layout;
         let empty = (0..layout.buckets()).map(|_| Map::new()).collect();
-        for (id, entry) in std::mem::replace(&mut self.buckets, empty).into_iter().flatten() {
-            self.buckets[layout.bucket(&id)].insert(id, entry);
+        for bucket in std::mem::replace(&mut self.buckets, empty) {
+            for (id, entry) in bucket.iter() {
+                self.buckets[layout.bucket(id)].insert(id, *entry);
+            }
         }
     }
 
     /// What the document at `place` should say. Removals older than [`HORIZON`] are forgotten, except the last few.
-    pub(super) fn document(&self, place: Place, wall: Timestamp) -> Document {
+    pub(super) fn document(&self, place: Place, wall: Timestamp) -> Document<'_> {
         let mut document = Document { meta: true, ..Document::default() };
         if place == Place::Whole {
             document.floor = self.floor;
@@ -213,10 +228,10 @@ impl Index {
         };
         for (id, entry) in bucket.into_iter().flat_map(Map::iter) {
             if entry.live {
-                document.stamps.insert(id.clone(), entry.stamp);
-                document.ids.insert(id.clone());
+                document.stamps.push((Cow::Borrowed(id), entry.stamp));
+                document.ids.push(Cow::Borrowed(id));
             } else {
-                document.gone.insert(id.clone(), entry.stamp);
+                document.gone.push((Cow::Borrowed(id), entry.stamp));
             }
         }
         document.forget(wall);
@@ -226,7 +241,7 @@ impl Index {
     /// Takes in what a document says. `place`: where it was found, if it is a place of the present layout.
     pub(super) fn absorb(
         &mut self,
-        document: &Document,
+        document: &Document<'_>,
         place: Option<Place>,
         clock: &mut Clock,
         wall: Timestamp,
@@ -234,27 +249,25 @@ impl Index {
     ) -> Absorbed {
         let mut absorbed = Absorbed::default();
         let floor = clock.meet(document.floor, wall);
-        absorbed.changed = self.raise_floor(floor);
+        absorbed.changed.extend(self.raise_floor(floor).into_iter().map(Arc::from));
         let since = clock.meet(document.layout_since, wall);
         absorbed.moved = self.join_layout(document.layout, since);
         let mut ahead = clock.is_ahead(document.floor, wall) || clock.is_ahead(document.layout_since, wall);
-        let mut facts = Vec::new();
-        for (id, &stamp) in document.stamps.iter() {
-            ahead |= clock.is_ahead(stamp, wall);
-            let stamp = clock.meet(stamp, wall);
-            let live = document.ids.contains(id);
-            facts.push((id, Entry { stamp: if live { stamp } else { stamp.after(wall) }, live }));
-        }
-        for (id, &stamp) in document.gone.iter() {
-            ahead |= clock.is_ahead(stamp, wall);
-            let stamp = clock.meet(stamp, wall);
-            if !document.ids.contains(id) {
-                facts.push((id, Entry { stamp, live: false }));
-            }
-        }
-        for (id, entry) in facts {
+        // Both are in order: the next id is mostly the one that is looked for.
+        let mut ids = document.ids.iter().peekable();
+        let both = document.stamps.iter().zip(std::iter::repeat(true));
+        for ((id, stamp), added) in both.chain(document.gone.iter().zip(std::iter::repeat(false))) {
+            ahead |= clock.is_ahead(*stamp, wall);
+            let stamp = clock.meet(*stamp, wall);
+            let live = ids.next_if_eq(&id).is_some() || document.lists(id);
+            let entry = match (added, live) {
+                (true, true) | (false, false) => Entry { stamp, live },
+                (true, false) => Entry { stamp: stamp.after(wall), live },
+                // It is listed as well, and that counts.
+                (false, true) => continue,
+            };
             if self.join(id, entry) {
-                absorbed.changed.push(id.clone());
+                absorbed.changed.push(self.key(id));
             }
         }
         absorbed.ahead = ahead;
@@ -272,17 +285,17 @@ impl Index {
     /// What somebody who knows only `ids` meant.
     fn understand_plain(
         &mut self,
-        document: &Document,
+        document: &Document<'_>,
         wall: Timestamp,
         recent: &dyn Fn(&str) -> bool,
         absorbed: &mut Absorbed,
     ) {
         let mut facts = Vec::new();
-        for id in document.ids.iter().filter(|id| !document.stamps.contains_key(id)) {
+        for id in document.ids.iter().filter(|id| find(&document.stamps, id).is_none()) {
             match self.entry(id) {
-                None => facts.push((id.clone(), Entry { stamp: self.floor.after(wall), live: true })),
+                None => facts.push((id.to_string(), Entry { stamp: self.floor.after(wall), live: true })),
                 Some(entry) if !entry.live && !recent(id) => {
-                    facts.push((id.clone(), Entry { stamp: entry.stamp.after(wall), live: true }));
+                    facts.push((id.to_string(), Entry { stamp: entry.stamp.after(wall), live: true }));
                 }
                 Some(_) => {}
             }
@@ -291,21 +304,22 @@ impl Index {
         if !document.meta && !matches!(self.layout, Layout::C(_)) {
             if document.ids.is_empty() {
                 let latest = self.entries().map(|(_, entry)| entry.stamp).max();
-                absorbed.changed.extend(self.raise_floor(latest.unwrap_or_default()));
+                let gone = self.raise_floor(latest.unwrap_or_default());
+                absorbed.changed.extend(gone.into_iter().map(Arc::from));
                 return;
             }
-            let missing = self.entries().filter(|(id, entry)| entry.live && !document.ids.contains(id));
+            let missing = self.entries().filter(|(id, entry)| entry.live && !document.lists(id));
             for (id, entry) in missing {
                 if recent(id) {
-                    absorbed.omitted.push(id.clone());
+                    absorbed.omitted.push(id.to_string());
                 } else {
-                    facts.push((id.clone(), Entry { stamp: entry.stamp.after(wall), live: false }));
+                    facts.push((id.to_string(), Entry { stamp: entry.stamp.after(wall), live: false }));
                 }
             }
         }
         for (id, entry) in facts {
             if self.join(&id, entry) {
-                absorbed.changed.push(id);
+                absorbed.changed.push(id.into());
             }
         }
     }
@@ -317,12 +331,17 @@ pub fn is_forgotten(removed: Stamp, wall: Timestamp) -> bool {
     wall.saturating_since(removed.wall()) > HORIZON
 }
 
-/// What one key of the index says.
+/// Stamps by id, in order of the ids.
+type Stamps<'a> = Vec<(Cow<'a, str>, Stamp)>;
+
+/// What one key of the index says. Ids are those of the text or of the index that it was made from: copies of thousands would
+/// take most of the time and memory that a start takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Document {
-    ids: Set,
-    stamps: Map<Stamp>,
-    gone: Map<Stamp>,
+pub(super) struct Document<'a> {
+    /// In order.
+    ids: Vec<Cow<'a, str>>,
+    stamps: Stamps<'a>,
+    gone: Stamps<'a>,
     floor: Stamp,
     layout: Layout,
     layout_since: Stamp,
@@ -330,58 +349,72 @@ pub(super) struct Document {
     meta: bool,
 }
 
-impl Document {
+impl<'a> Document<'a> {
     /// Reads a document; `None`: no document, foreign or poisoned.
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let json = Json::read(text).ok()?;
-        let Some(Json::List(ids)) = json.member("ids") else { return None };
-        let ids = ids.iter().filter_map(Json::as_text).filter(|id| is_id(id)).map(str::to_owned).collect();
-        let stamps = |name| match json.member(name) {
-            Some(Json::Map(members)) => {
-                let stamp = |(id, stamp): &(String, Json)| Some((id.clone(), Stamp::read(stamp.as_text()?)?));
-                members.iter().filter(|(id, _)| is_id(id)).filter_map(stamp).collect()
+    pub(super) fn read(text: &'a str) -> Option<Self> {
+        let (mut ids, mut stamps, mut gone) = (None, None, None);
+        let [mut floor, mut layout, mut since] = [const { None }; 3];
+        let mut reader = Reader::new(text);
+        reader.space();
+        if reader.peek() != b'{' {
+            return None;
+        }
+        let read = reader.members(|reader, name| {
+            match &*name {
+                "ids" => ids = read_ids(reader)?,
+                "stamps" => stamps = read_stamps(reader)?,
+                "gone" => gone = read_stamps(reader)?,
+                "floor" => floor = Some(reader.value(1)?),
+                "layout" => layout = Some(reader.value(1)?),
+                "layoutSince" => since = Some(reader.value(1)?),
+                _ => drop(reader.value(1)?),
             }
-            _ => Map::new(),
-        };
-        let stamp =
-            |name| json.member(name).and_then(Json::as_text).and_then(Stamp::read).unwrap_or_default();
-        let layout = json.member("layout").and_then(Json::as_text).and_then(Layout::read);
+            Ok(())
+        });
+        read.and_then(|()| reader.end()).ok()?;
+        let stamp = |json: Option<Json>| json.as_ref().and_then(Json::as_text).and_then(Stamp::read);
+        let layout = layout.as_ref().and_then(Json::as_text).and_then(Layout::read);
         Some(Self {
-            ids,
-            stamps: stamps("stamps"),
-            gone: stamps("gone"),
-            floor: stamp("floor"),
+            ids: ids?,
+            meta: stamps.is_some(),
+            stamps: stamps.unwrap_or_default(),
+            gone: gone.unwrap_or_default(),
+            floor: stamp(floor).unwrap_or_default(),
             layout: layout.unwrap_or_default(),
-            layout_since: if layout.is_some() { stamp("layoutSince") } else { Stamp::ZERO },
-            meta: matches!(json.member("stamps"), Some(Json::Map(_))),
+            layout_since: layout.and_then(|_| stamp(since)).unwrap_or_default(),
         })
     }
 
     /// Whether it lists `id`.
     pub(super) fn lists(&self, id: &str) -> bool {
-        self.ids.contains(id)
+        self.ids.binary_search_by(|other| order(other, id)).is_ok()
     }
 
     /// Drops removals that are forgotten by this time of day, except the last [`GONE_KEPT`].
     fn forget(&mut self, wall: Timestamp) {
+        if self.gone.len() < GONE_KEPT {
+            return;
+        }
         // Texts order as the stamps do, and a sort of its own would be a good part of the module that pages load.
-        let stamps: Set = self.gone.values().map(|stamp| stamp.text()).collect();
-        let Some(kept) = stamps.iter().nth_back(GONE_KEPT - 1).and_then(|text| Stamp::read(text)) else {
+        let stamps: Set = self.gone.iter().map(|(_, stamp)| stamp.text()).collect();
+        let earlier = stamps.len().checked_sub(GONE_KEPT);
+        let Some(kept) = earlier.and_then(|at| stamps.iter().nth(at)).and_then(|text| Stamp::read(text))
+        else {
             return;
         };
-        self.gone.retain(|_, stamp| *stamp >= kept || !is_forgotten(*stamp, wall));
+        self.gone.retain(|(_, stamp)| *stamp >= kept || !is_forgotten(*stamp, wall));
     }
 
     /// Whether it says all that `known` says, and nothing else but removals that may be forgotten: about these two clocks may
     /// differ, and nobody is to write because of it.
-    fn says(&self, known: &Self, wall: Timestamp) -> bool {
-        let told = |stamps: &Map<Stamp>, id: &String, stamp: &Stamp| stamps.get(id) == Some(stamp);
+    fn says(&self, known: &Document<'_>, wall: Timestamp) -> bool {
+        let told = |stamps: &Stamps<'_>, id: &str, stamp: Stamp| find(stamps, id) == Some(stamp);
         self.meta == known.meta
             && (self.floor, self.layout, self.layout_since) == (known.floor, known.layout, known.layout_since)
             && self.ids == known.ids
             && self.stamps == known.stamps
-            && known.gone.iter().all(|(id, stamp)| told(&self.gone, id, stamp))
-            && self.gone.iter().all(|(id, stamp)| told(&known.gone, id, stamp) || is_forgotten(*stamp, wall))
+            && known.gone.iter().all(|(id, stamp)| told(&self.gone, id, *stamp))
+            && self.gone.iter().all(|(id, stamp)| told(&known.gone, id, *stamp) || is_forgotten(*stamp, wall))
     }
 
     /// When its layout was chosen.
@@ -428,7 +461,72 @@ impl Document {
     }
 }
 
-fn write_stamps(stamps: &Map<Stamp>, out: &mut String) {
+fn find(stamps: &Stamps<'_>, id: &str) -> Option<Stamp> {
+    let at = stamps.binary_search_by(|(other, _)| order(other, id)).ok()?;
+    stamps.get(at).map(|(_, stamp)| *stamp)
+}
+
+/// The ids of a list; `None`: it is no list.
+fn read_ids<'a>(reader: &mut Reader<'a>) -> Result<Option<Vec<Cow<'a, str>>>, NotJson> {
+    if reader.peek() != b'[' {
+        return reader.value(1).map(|_| None);
+    }
+    let mut ids: Vec<Cow<'a, str>> = Vec::new();
+    let mut sorted = true;
+    reader.sequence(b']', |reader| {
+        if reader.peek() != b'"' {
+            reader.value(2)?;
+            return Ok(());
+        }
+        let id = reader.string()?;
+        if is_id(&id) {
+            sorted &= ids.last().is_none_or(|last| *last < id);
+            ids.push(id);
+        }
+        Ok(())
+    })?;
+    if !sorted {
+        let set: Set = ids.iter().map(|id| &**id).collect();
+        ids.clear();
+        set.iter().for_each(|id| ids.push(Cow::Owned(id.to_string())));
+    }
+    Ok(Some(ids))
+}
+
+/// The stamps by id of an object; `None`: it is no object.
+fn read_stamps<'a>(reader: &mut Reader<'a>) -> Result<Option<Stamps<'a>>, NotJson> {
+    let start = reader.place();
+    let mut stamps: Stamps<'a> = Vec::new();
+    let mut before = Cow::Borrowed("");
+    let mut sorted = reader.peek() == b'{';
+    if sorted {
+        reader.members(|reader, id| {
+            sorted &= before < id;
+            if reader.peek() != b'"' {
+                reader.value(2)?;
+            } else if let Some(stamp) = Stamp::read(&reader.string()?).filter(|_| is_id(&id)) {
+                stamps.push((id.clone(), stamp));
+            }
+            before = id;
+            Ok(())
+        })?;
+    }
+    if sorted {
+        return Ok(Some(stamps));
+    }
+    // Somebody else wrote it: of two with one id the later one counts.
+    reader.go_back(start);
+    let Json::Map(members) = reader.value(1)? else { return Ok(None) };
+    stamps.clear();
+    for (id, json) in members {
+        if let Some(stamp) = json.as_text().and_then(Stamp::read).filter(|_| is_id(&id)) {
+            stamps.push((Cow::Owned(id), stamp));
+        }
+    }
+    Ok(Some(stamps))
+}
+
+fn write_stamps(stamps: &Stamps<'_>, out: &mut String) {
     out.push('{');
     for (position, (id, stamp)) in stamps.iter().enumerate() {
         if position > 0 {

@@ -7,8 +7,8 @@
 //!   [`handle`](super::Replica::handle) one at a time; an input that comes up while effects are carried out waits;
 //! - **time**: `now` from a clock that does not jump, `wall` from the time of day, with every input; one timer, set anew to
 //!   [`Output::wake_at`] after each, brings [`Input::Timer`]. Late is harmless, too early costs a call;
-//! - **storage**: one question at a time is under way; each is answered exactly once, with `Got`, `Stored`, `Listed` or
-//!   `Failed`. A question that may never be answered should be ended with [`Failure::Other`] after a while; an answer
+//! - **storage**: one question at a time is under way; each is answered exactly once, with `Got`, `Stored`, `Swapped`, `Listed`
+//!   or `Failed`. A question that may never be answered should be ended with [`Failure::Other`] after a while; an answer
 //!   that comes after that is not given any more;
 //! - **changes**: [`Input::Changed`] for each change of a key, its own included, as soon as the context listens, which should
 //!   be before [`Input::Start`]; while loading they are kept. Keys that are not ours may be left out, and need not be.
@@ -106,6 +106,13 @@ pub enum Input {
         /// Which question.
         ask: u64,
     },
+    /// Answers [`Effect::Swap`]: it is done, and survives a crash.
+    Swapped {
+        /// Which question.
+        ask: u64,
+        /// Every key with what it held before.
+        before: Vec<(String, Option<String>)>,
+    },
     /// Answers [`Effect::List`].
     Listed {
         /// Which question.
@@ -155,6 +162,14 @@ pub enum Effect {
     /// Store keys: all at once where that can be done, otherwise in this order. Answer with [`Input::Stored`] when it
     /// survives a crash, with [`Input::Failed`] when any of it was not done ([`Failure::Quota`]: there is no room).
     Set {
+        /// The question's number.
+        ask: u64,
+        /// Key and contents as JSON.
+        entries: Vec<(String, String)>,
+    },
+    /// Store keys and read what they held before, in one step that nobody comes between: all of it or nothing. Only where
+    /// [`Config::swaps`](super::Config::swaps) is set. Answer with [`Input::Swapped`], or as for `Set` when it was not done.
+    Swap {
         /// The question's number.
         ask: u64,
         /// Key and contents as JSON.

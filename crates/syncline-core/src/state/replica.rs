@@ -70,6 +70,9 @@ pub struct Config {
     pub check_settings: Option<CheckSettings>,
     /// Whether changes are to be marked for a node.
     pub bridged: bool,
+    /// Whether the storage can write keys and read what they held before in one step ([`Effect::Swap`]). Then a new value of an
+    /// entity takes one question instead of two.
+    pub swaps: bool,
 }
 
 /// One context's view of the shared state.
@@ -224,7 +227,7 @@ impl Replica {
 
     /// All entities as the view shows them.
     pub fn entities(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.shown.iter().map(|(id, value)| (id.as_str(), value))
+        self.shown.iter().map(|(id, value)| (&**id, value))
     }
 
     /// The settings in force, if anybody has set any.
@@ -262,7 +265,8 @@ impl Replica {
             Input::Start if self.phase == Phase::Cold => self.load(),
             Input::Start | Input::Timer => {}
             Input::Got { ask, found } => self.on_got(ask, found),
-            Input::Stored { ask } => self.on_stored(ask),
+            Input::Stored { ask } => self.on_stored(ask, Vec::new()),
+            Input::Swapped { ask, before } => self.on_stored(ask, before),
             Input::Listed { ask, keys } => self.on_listed(ask, &keys),
             Input::Failed { ask, failure } => self.on_failed(ask, failure),
             Input::Acked { send } => self.unacked.forget(send),
@@ -352,8 +356,8 @@ impl Replica {
         }
         self.phase = Phase::Ready;
         self.work.end_loading();
-        let mut ids: Set = self.index.ids().map(str::to_owned).collect();
-        ids.extend(self.shown.keys().cloned());
+        let mut ids: Set = self.index.keys().collect();
+        ids.extend(self.shown.keys());
         ids.iter().for_each(|id| self.show(id));
         self.out.push(Effect::Ready);
         for input in std::mem::take(&mut self.backlog.inputs) {
@@ -373,7 +377,7 @@ impl Replica {
         let value = value.cloned();
         match &value {
             Some(value) => {
-                self.shown.insert(id.to_owned(), value.clone());
+                self.shown.insert(self.index.key(id), value.clone());
             }
             None if self.index.is_empty() => {
                 self.shown.clear();
@@ -389,7 +393,7 @@ impl Replica {
     /// After a fact about `id` changed.
     fn touch(&mut self, id: &str) {
         let layout = self.index.layout();
-        self.seen.outdate(&layout.index_key(id));
+        self.seen.outdate_listing(layout, id);
         if !self.index.lists(id) {
             self.values.remove(id);
         } else if !self.values.contains_key(id) {

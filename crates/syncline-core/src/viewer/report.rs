@@ -31,6 +31,10 @@ pub const REPORT_EVERY: Duration = Duration::from_secs(20);
 /// How far beyond the newest heartbeat a promise reaches.
 pub const SLACK: Duration = Duration::from_secs(10);
 
+/// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
+/// advance, so that hardly any heartbeat has to wait for the store.
+const RENEW_AFTER: Duration = Duration::from_secs(5);
+
 /// One node's word to the others, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -76,6 +80,10 @@ pub struct OwnReport {
     /// Reports drawn up, stored or not.
     seq: u64,
     stored: Option<Promise>,
+    /// The newest heartbeat that the last draft knew of, as its expiry.
+    drafted_until: Option<Timestamp>,
+    /// A report is to be written even though the last one covers everything.
+    wanted: bool,
 }
 
 /// A report on its way to the store. Hand it to [`OwnReport::record_stored`] once it is there.
@@ -107,16 +115,26 @@ impl OwnReport {
         }
     }
 
-    /// Whether a report should be written now: to cover a heartbeat, or because the last one is old.
+    /// Whether a report should be written now: because one was asked for, to cover a heartbeat, before one is left uncovered, or
+    /// because the last report is old.
     #[must_use]
     pub fn due<S: BuildHasher>(&self, now: Timestamp, sessions: &SessionTable<S>) -> bool {
         let old = self.stored.is_none_or(|promise| now.saturating_since(promise.made_at) >= REPORT_EVERY);
-        old || !self.covers(now, sessions)
+        let ms = |until: Option<Timestamp>| until.map_or(0, Timestamp::as_ms);
+        let newer_ms = ms(sessions.watched_until(now)).saturating_sub(ms(self.drafted_until));
+        let renew = u128::from(newer_ms) >= RENEW_AFTER.as_millis();
+        self.wanted || renew || old || !self.covers(now, sessions)
+    }
+
+    /// Asks for a report although the last one covers everything: the last viewer has gone.
+    pub fn want(&mut self) {
+        self.wanted = true;
     }
 
     /// Draws up the next report. Drafts are to be stored one after the other, in this order.
     pub fn draft<S: BuildHasher>(&mut self, now: Timestamp, sessions: &SessionTable<S>) -> Draft {
         self.seq += 1;
+        (self.wanted, self.drafted_until) = (false, sessions.watched_until(now));
         let promise = Promise {
             seq: self.seq,
             made_at: now,
@@ -141,6 +159,11 @@ impl OwnReport {
         if self.stored.is_none_or(|stored| stored.seq < draft.promise.seq) {
             self.stored = Some(draft.promise);
         }
+    }
+
+    /// The store did not take a draft, or did not say so.
+    pub fn record_failed(&mut self) {
+        self.wanted = true;
     }
 
     /// The number of the stored report, zero for none: to be noted before a reading of the store.
@@ -251,6 +274,27 @@ mod tests {
         publish(&mut own_report, 20, &sessions);
         sessions.expire(at(20) + TTL);
         assert_eq!(publish(&mut own_report, 80, &sessions).watched_for_ms, 0);
+    }
+
+    #[test]
+    fn hs_07_a_report_is_renewed_before_a_heartbeat_has_to_wait_for_one() {
+        let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
+        beat(&mut sessions, 0, true);
+        publish(&mut own_report, 0, &sessions);
+        beat(&mut sessions, 4, true);
+        assert!(!own_report.due(at(4), &sessions));
+        beat(&mut sessions, 5, true);
+        assert!(own_report.covers(at(5), &sessions) && own_report.due(at(5), &sessions));
+        // Drawn up is not stored, but another one would say the same.
+        let draft = own_report.draft(at(5), &sessions);
+        assert!(!own_report.due(at(5), &sessions));
+        own_report.record_failed();
+        assert!(own_report.due(at(5), &sessions));
+        own_report.record_stored(draft);
+        publish(&mut own_report, 5, &sessions);
+        assert!(!own_report.due(at(6), &sessions));
+        own_report.want();
+        assert!(own_report.due(at(6), &sessions));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! One of several workers on a shared pace, as a database adapter drives it: read, adopt, propose, compare-and-set.
+//! One of several workers on a shared pace, as the store drives it: it reads and adopts, changes a copy of its pacer, and keeps
+//! the copy once its change is committed. Here a change is refused where somebody came between; in a database he waits.
 
 use syncline_core::queue::{Answer, Clock, Pacer, Permit, Settings, Signal};
 use syncline_core::time::Timestamp;
@@ -25,6 +26,8 @@ pub(super) struct Worker {
     bug: Option<Bug>,
     doing: Doing,
     asks: u64,
+    /// The copy that a change on its way to the store was made on.
+    copy: Option<Pacer>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,7 +57,16 @@ impl Worker {
         ledger: ledger::Shared,
         bug: Option<Bug>,
     ) -> Self {
-        Self { api, store, pacer: Pacer::new(settings), ledger, bug, doing: Doing::Resting, asks: 0 }
+        Self {
+            api,
+            store,
+            pacer: Pacer::new(settings),
+            ledger,
+            bug,
+            doing: Doing::Resting,
+            asks: 0,
+            copy: None,
+        }
     }
 
     /// The call that the API is working on for it.
@@ -92,10 +104,14 @@ impl Worker {
     fn told(&mut self, told: Told, context: &mut Context<'_, Note>) {
         let clock = Clock { now: Timestamp::from_ms(context.now_ms()), wall: told.wall };
         let unreadable = told.pace.is_none();
+        if let Some(copy) = self.copy.take().filter(|_| told.applied) {
+            self.pacer = copy;
+        }
         self.pacer.adopt(clock, told.pace);
         if unreadable {
             self.doing = Doing::Writing;
-            return self.write(told.token, self.pacer.pace().clone(), Change::Repair, context);
+            let pacer = self.pacer.clone();
+            return self.write(told.token, pacer, Change::Repair, context);
         }
         match self.doing.clone() {
             Doing::Ending(ended) if ended.written && told.applied => self.look(context),
@@ -108,14 +124,11 @@ impl Worker {
                     _ => ended.answer.signal(),
                 };
                 let random = context.dice().pick(0..=1_000) as f64 / 1_000.0;
-                let mut pace = self.pacer.propose_end(clock, ended.call, signal, random);
-                if self.bug == Some(Bug::IntervalFromTheStart) {
-                    // Planted: an end does not begin the interval anew.
-                    pace.ends = self.pacer.pace().ends;
-                }
+                let mut pacer = self.pacer.clone();
+                pacer.end(clock, ended.call, signal, random);
                 let Ended { call, answer, named, .. } = ended.clone();
                 self.doing = Doing::Ending(Ended { written: true, ..ended });
-                self.write(told.token, pace, Change::Settle { call, answer, named }, context);
+                self.write(told.token, pacer, Change::Settle { call, answer, named }, context);
             }
             Doing::Claiming(permit) if told.applied => {
                 let key = told.key.expect("a claim that went through has its key");
@@ -133,16 +146,18 @@ impl Worker {
     }
 
     fn decide(&mut self, clock: Clock, token: u64, work: bool, context: &mut Context<'_, Note>) {
-        if let Some((pace, calls)) = self.pacer.propose_lost(clock.now) {
+        let mut pacer = self.pacer.clone();
+        let calls: Vec<u64> = std::iter::from_fn(|| pacer.lose(clock.now)).collect();
+        if !calls.is_empty() {
             self.doing = Doing::Writing;
-            return self.write(token, pace, Change::Lose { calls }, context);
+            return self.write(token, pacer, Change::Lose { calls }, context);
         }
         let mut look_at_ms = clock.now.as_ms() + LOOK_EVERY_MS;
         if work {
-            match self.pacer.propose_start(clock.now) {
-                Ok((pace, permit)) => {
+            match pacer.start(clock.now) {
+                Ok(permit) => {
                     self.doing = Doing::Claiming(permit);
-                    return self.write(token, pace, Change::Claim { call: permit.call }, context);
+                    return self.write(token, pacer, Change::Claim { call: permit.call }, context);
                 }
                 Err(wait) => look_at_ms = look_at_ms.min(wait.until.as_ms()),
             }
@@ -169,18 +184,21 @@ impl Worker {
 
     fn read(&mut self, context: &mut Context<'_, Note>) {
         self.asks += 1;
+        self.copy = None;
         context.send(self.store, Note::Read { ask: self.asks });
         context.set_timer(TIMER, context.now_ms() + ASK_AGAIN_MS);
     }
 
-    fn write(
-        &mut self,
-        token: u64,
-        pace: syncline_core::queue::Pace,
-        change: Change,
-        context: &mut Context<'_, Note>,
-    ) {
+    /// Sends a change that was made on a copy of the pacer.
+    fn write(&mut self, token: u64, pacer: Pacer, change: Change, context: &mut Context<'_, Note>) {
         self.asks += 1;
+        let mut pace = pacer.pace().clone();
+        if self.bug == Some(Bug::IntervalFromTheStart) && matches!(change, Change::Settle { .. }) {
+            // Planted: an end does not begin the interval anew, and nobody remembers it.
+            pace.ends = self.pacer.pace().ends;
+        } else {
+            self.copy = Some(pacer);
+        }
         context.send(self.store, Note::Write { ask: self.asks, token, pace, change });
         context.set_timer(TIMER, context.now_ms() + ASK_AGAIN_MS);
     }

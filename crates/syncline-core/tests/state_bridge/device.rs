@@ -63,8 +63,14 @@ impl Device {
     /// Another context starts, with a bridge or without.
     pub(crate) fn open_as(&mut self, bridged: bool) {
         self.makers += 1;
-        let config =
-            Config { maker: self.makers, schema_version: 1, migrate: None, check_settings: None, bridged };
+        let config = Config {
+            maker: self.makers,
+            schema_version: 1,
+            migrate: None,
+            check_settings: None,
+            bridged,
+            swaps: self.makers.is_multiple_of(2),
+        };
         self.contexts.push(Context {
             replica: Replica::new(config),
             asks: VecDeque::new(),
@@ -108,7 +114,11 @@ impl Device {
         let mut said = Vec::new();
         for effect in output.effects {
             match effect {
-                Effect::Get { .. } | Effect::Set { .. } | Effect::Remove { .. } | Effect::List { .. } => {
+                Effect::Get { .. }
+                | Effect::Set { .. }
+                | Effect::Swap { .. }
+                | Effect::Remove { .. }
+                | Effect::List { .. } => {
                     context.asks.push_back(effect);
                 }
                 Effect::Pull { .. } | Effect::Push { .. } => context.calls.push_back(effect),
@@ -145,12 +155,11 @@ impl Device {
                 Input::Got { ask, found: keys.into_iter().map(read).collect() }
             }
             Effect::Set { ask, entries } => {
-                for (key, text) in entries {
-                    if self.storage.insert(key.clone(), text.clone()).as_ref() != Some(&text) {
-                        changes.push((key, Some(text)));
-                    }
-                }
+                self.write(entries, &mut changes);
                 Input::Stored { ask }
+            }
+            Effect::Swap { ask, entries } => {
+                Input::Swapped { ask, before: self.write(entries, &mut changes) }
             }
             Effect::Remove { ask, keys } => {
                 changes.extend(
@@ -168,6 +177,22 @@ impl Device {
         }
         self.hand(at, answer);
         true
+    }
+
+    /// What the keys held before.
+    fn write(
+        &mut self,
+        entries: Vec<(String, String)>,
+        changes: &mut Vec<(String, Option<String>)>,
+    ) -> Vec<(String, Option<String>)> {
+        let mut before = Vec::new();
+        for (key, text) in entries {
+            before.push((key.clone(), self.storage.insert(key.clone(), text.clone())));
+            if before.last().is_some_and(|(_, before)| before.as_ref() != Some(&text)) {
+                changes.push((key, Some(text)));
+            }
+        }
+        before
     }
 
     pub(crate) fn deliver(&mut self, at: usize) -> bool {

@@ -2,6 +2,7 @@
 
 mod device;
 mod node;
+mod owner;
 mod storm;
 
 use std::time::Duration;

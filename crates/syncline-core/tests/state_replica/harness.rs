@@ -32,7 +32,7 @@ pub(crate) fn index_of(storage: &BTreeMap<String, String>) -> Vec<String> {
 }
 
 pub(crate) fn config(maker: u32) -> Config {
-    Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false }
+    Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false, swaps: false }
 }
 
 impl Harness {
@@ -78,7 +78,11 @@ impl Harness {
         self.wake_at = output.wake_at;
         for effect in output.effects {
             match effect {
-                Effect::Get { .. } | Effect::Set { .. } | Effect::Remove { .. } | Effect::List { .. } => {
+                Effect::Get { .. }
+                | Effect::Set { .. }
+                | Effect::Swap { .. }
+                | Effect::Remove { .. }
+                | Effect::List { .. } => {
                     self.asks.push_back(effect);
                 }
                 other => {
@@ -121,6 +125,10 @@ impl Harness {
                 self.storage.extend(entries);
                 Input::Stored { ask }
             }
+            Effect::Swap { ask, entries } => {
+                let swap = |(key, text): (String, String)| (key.clone(), self.storage.insert(key, text));
+                Input::Swapped { ask, before: entries.into_iter().map(swap).collect() }
+            }
             Effect::Remove { ask, keys } => {
                 keys.iter().for_each(|key| {
                     self.storage.remove(key);
@@ -140,6 +148,7 @@ impl Harness {
     pub(crate) fn refuse(&mut self, failure: Failure) {
         let (Effect::Get { ask, .. }
         | Effect::Set { ask, .. }
+        | Effect::Swap { ask, .. }
         | Effect::Remove { ask, .. }
         | Effect::List { ask }) = self.asks.pop_front().expect("a question")
         else {

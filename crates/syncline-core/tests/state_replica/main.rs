@@ -3,6 +3,7 @@
 mod harness;
 mod keep;
 mod messages;
+mod swap;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

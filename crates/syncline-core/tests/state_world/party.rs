@@ -67,7 +67,10 @@ pub(crate) struct PlainStep {
 
 impl Party {
     pub(crate) fn replica(maker: u32) -> Self {
-        let config = Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false };
+        // Contexts of both kinds meet on one storage.
+        let swaps = maker.is_multiple_of(2);
+        let config =
+            Config { maker, schema_version: 1, migrate: None, check_settings: None, bridged: false, swaps };
         Self::new(Who::Replica(Box::new(Replica::new(config))))
     }
 
@@ -134,7 +137,11 @@ impl Party {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Get { .. } | Effect::Set { .. } | Effect::Remove { .. } | Effect::List { .. } => {
+            Effect::Get { .. }
+            | Effect::Set { .. }
+            | Effect::Swap { .. }
+            | Effect::Remove { .. }
+            | Effect::List { .. } => {
                 self.asks.push_back(effect);
                 assert!(self.asks.len() < 2, "one question at a time");
             }

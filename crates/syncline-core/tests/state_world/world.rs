@@ -157,7 +157,7 @@ impl World {
     /// Whether the next thing that a context asks of storage is a write.
     pub(crate) fn writes_next(&self, at: usize) -> bool {
         let asks = self.parties[at].as_ref().map(|party| &party.asks);
-        matches!(asks.and_then(|asks| asks.front()), Some(Effect::Set { .. }))
+        matches!(asks.and_then(|asks| asks.front()), Some(Effect::Set { .. } | Effect::Swap { .. }))
     }
 
     fn party(&mut self, at: usize) -> &mut Party {
@@ -171,6 +171,7 @@ impl World {
         let answer = match effect {
             Effect::Get { ask, .. }
             | Effect::Set { ask, .. }
+            | Effect::Swap { ask, .. }
             | Effect::Remove { ask, .. }
             | Effect::List { ask }
                 if refuse.is_some() =>
@@ -183,6 +184,14 @@ impl World {
                 let changes = keys.into_iter().map(|key| (key, None)).collect();
                 self.change(changes, entries);
                 Input::Stored { ask }
+            }
+            Effect::Swap { ask, entries: set } => {
+                self.writes += 1;
+                let before = set.iter().map(|(key, _)| read(key)).collect();
+                let changes = set.into_iter().map(|(key, text)| (key, Some(text))).collect();
+                // All of it or nothing.
+                self.change(changes, if entries == 0 { 0 } else { usize::MAX });
+                Input::Swapped { ask, before }
             }
             Effect::Set { ask, entries: mut set } => {
                 self.writes += 1;

@@ -120,6 +120,7 @@ impl Node {
             }
             Event::Message { body: Note::Bye { session }, .. } => {
                 let change = self.sessions.bye(self.now(context), &session);
+                self.report_if_vacated(change, context);
                 self.trace.borrow_mut().bye(session, context.world_ms());
                 self.announce(change.as_slice(), context);
             }
@@ -134,8 +135,21 @@ impl Node {
         Timestamp::from_ms(if wrong { context.wall_ms() } else { context.now_ms() })
     }
 
+    /// As production does after a goodbye: others should hear at once that nobody watches here any more.
+    fn report_if_vacated(&mut self, change: Option<OccupancyChange>, context: &mut Context<'_, Note>) {
+        if change.is_some() {
+            self.own_report.want();
+            if self.own_report.due(self.now(context), &self.sessions) {
+                self.publish(context);
+            }
+        }
+    }
+
     fn poll(&mut self, context: &mut Context<'_, Note>) {
         let change = self.sessions.expire(self.now(context));
+        if change.is_some() {
+            self.own_report.want();
+        }
         self.announce(change.as_slice(), context);
         if self.own_report.due(self.now(context), &self.sessions) {
             self.publish(context);
@@ -238,6 +252,7 @@ impl Node {
             self.own_report.record_stored(draft);
             self.answer_covered(context);
         } else {
+            self.own_report.record_failed();
             for Waiting { page, .. } in std::mem::take(&mut self.waiting) {
                 context.send(page, Note::Answer);
             }

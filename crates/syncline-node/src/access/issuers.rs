@@ -8,18 +8,21 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use syncline_core::access::Ceiling;
+use syncline_core::access::quota::Quota;
 use syncline_core::time::Timestamp;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::credentials::Refusal;
 use super::signature::{Algorithm, Signer, VerifyingKey, sha256};
+use super::source::Source;
 use super::token::{Signed, Token};
-use super::{Principal, PrincipalKind};
+use super::{OwnGrants, Principal, PrincipalKind, QuotaSettings};
 use crate::secret::Secret;
 
 /// By how much clocks of issuers may differ from ours.
-const LEEWAY: Duration = Duration::from_secs(60);
+pub(super) const LEEWAY: Duration = Duration::from_secs(60);
 
 /// Most keys of one issuer in the file, and most with which one token is tried.
 pub(crate) const KEYS_MAX: usize = 16;
@@ -43,6 +46,10 @@ pub struct IssuerSettings {
     pub max_age: Duration,
     /// The most that a token may get.
     pub may: Ceiling,
+    /// The claim that names a token's tenant; without one all its people share a tenant.
+    pub tenant: Option<String>,
+    /// What its people may use, each and as a tenant.
+    pub quota: QuotaSettings,
 }
 
 /// Where the keys of an issuer come from.
@@ -85,6 +92,9 @@ impl IssuerKey {
 }
 
 impl IssuerSettings {
+    /// What people may use unless somebody says otherwise.
+    pub const USUAL_QUOTA: QuotaSettings = QuotaSettings { own: Quota::USUAL, tenant: Quota::NONE };
+
     /// The secrets of its keys.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         let keys = match &self.keys {
@@ -95,6 +105,28 @@ impl IssuerSettings {
             Written::Secret(secret) | Written::SecretFile(_, secret) => Some(secret.expose()),
             Written::PublicKey(_) | Written::PublicKeyFile(_) | Written::Published => None,
         })
+    }
+
+    /// Whether both say the same of one issuer.
+    pub(super) fn is_same(&self, other: &IssuerSettings) -> bool {
+        let same_keys = match (&self.keys, &other.keys) {
+            (KeySource::Published(one), KeySource::Published(other)) => one == other,
+            (KeySource::Listed(one), KeySource::Listed(other)) => {
+                let same = |(one, other): (&IssuerKey, &IssuerKey)| {
+                    one.kid == other.kid && one.until == other.until && one.key.is(&other.key)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(same)
+            }
+            _ => false,
+        };
+        let text = |issuer: &IssuerSettings| {
+            (issuer.name.clone(), issuer.issuer.clone(), issuer.audience.clone(), issuer.origins.clone())
+        };
+        same_keys
+            && text(self) == text(other)
+            && (self.algorithm, self.max_age) == (other.algorithm, other.max_age)
+            && self.may == other.may
+            && (&self.tenant, self.quota) == (&other.tenant, other.quota)
     }
 
     /// A signer with the first secret that has not ended, and its id. Only HS256 has secrets.
@@ -112,6 +144,9 @@ pub(super) struct Issuer {
     keys: RwLock<Vec<IssuerKey>>,
     /// Told when a token names a key that is not known: the published list may have it by now.
     pub(super) unknown_key: Notify,
+    source: Arc<Source>,
+    /// Cancelled when the issuer is changed or gone: nobody fetches its keys any more.
+    pub(super) ended: CancellationToken,
 }
 
 impl Issuer {
@@ -121,7 +156,15 @@ impl Issuer {
             KeySource::Published(_) => Vec::new(),
         };
         let origins = settings.origins.as_slice().into();
-        Issuer { settings, origins, keys: RwLock::new(keys), unknown_key: Notify::new() }
+        let (keys, unknown_key) = (RwLock::new(keys), Notify::new());
+        let (source, ended) = (Arc::default(), CancellationToken::new());
+        Issuer { settings, origins, keys, unknown_key, source, ended }
+    }
+
+    /// It is no longer what the configuration says.
+    pub(super) fn end(&self) {
+        self.source.end();
+        self.ended.cancel();
     }
 
     /// The keys of the moment. While they are held, no published list replaces them.
@@ -158,6 +201,10 @@ impl Issuer {
             None => ceiling,
             Some(asked) => ceiling.narrow(&asked),
         };
+        let filled =
+            |claim: &str| self.settings.may.with_place_for(claim).fill(|name| claims.text(name), sha256);
+        let tenant = self.settings.tenant.as_deref();
+        let own = OwnGrants { of_subject: filled("sub"), of_tenant: tenant.map(filled).unwrap_or_default() };
         Ok(Principal {
             kind: PrincipalKind::Person,
             name: self.settings.name.as_str().into(),
@@ -166,6 +213,13 @@ impl Issuer {
             grants,
             ends_at: Some(key_ends.map_or(ends, |key_ends| ends.min(key_ends))),
             origins: Arc::clone(&self.origins),
+            token: Some((claims.jti.as_deref().map(Into::into), issued)),
+            source: Arc::clone(&self.source),
+            quota: self.settings.quota,
+            public: false,
+            tenant: tenant.and_then(|claim| claims.text(claim)).map(Into::into),
+            own: Arc::new(own),
+            sender: None,
         })
     }
 

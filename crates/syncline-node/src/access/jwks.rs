@@ -62,7 +62,8 @@ pub(super) async fn keep_fresh(
             }
         }
     };
-    halt.run_until_cancelled(work).await;
+    let ended = issuer.ended.clone();
+    halt.run_until_cancelled(ended.run_until_cancelled(work)).await;
 }
 
 /// Fetches the keys of one issuer now.

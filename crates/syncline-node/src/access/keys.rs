@@ -10,9 +10,12 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
+use syncline_core::access::quota::Quota;
 use syncline_core::access::{Grant, Grants};
+use syncline_core::outbox::SenderId;
 
-use crate::config::setting;
+use super::QuotaSettings;
+use crate::config::{print_quotas, setting};
 use crate::secret::Secret;
 
 const SECRET_PREFIX: &str = "slk_";
@@ -42,6 +45,18 @@ pub struct KeySettings {
     pub public: bool,
     /// Origins of other sites whose pages may show it.
     pub origins: Vec<String>,
+    /// What it may use.
+    pub quota: QuotaSettings,
+    /// The sender in whose name its batches come, where that is not its own name.
+    pub sender: Option<SenderId>,
+}
+
+impl KeySettings {
+    /// What a key may use unless somebody says otherwise. Everybody can show a publishable one, so each address has a share.
+    pub fn usual_quota(public: bool) -> QuotaSettings {
+        let own = if public { Quota::USUAL } else { Quota::NONE };
+        QuotaSettings { own, tenant: Quota::NONE }
+    }
 }
 
 impl fmt::Display for KeySettings {
@@ -57,7 +72,10 @@ impl fmt::Display for KeySettings {
         if !self.origins.is_empty() {
             setting(f, "origins", self.origins.clone())?;
         }
-        Ok(())
+        if let Some(sender) = &self.sender {
+            setting(f, "sender", sender.as_str())?;
+        }
+        print_quotas(f, "keys", self.quota, KeySettings::usual_quota(self.public))
     }
 }
 

@@ -26,6 +26,9 @@ const SECRET_MIN_BYTES: usize = 32;
 const MODULUS_MIN_BYTES: usize = 256;
 const MODULUS_MAX_BYTES: usize = 1_024;
 
+/// What two secrets sign to find out whether they are one. It is no token: those have dots.
+const SAME_KEY: &[u8] = b"the same secret";
+
 /// How the tokens of an issuer are signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
@@ -160,9 +163,13 @@ impl VerifyingKey {
         }
     }
 
-    /// Whether both are the same public key. Secrets are not compared: no list of them is ever replaced.
+    /// Whether both are the same key. A secret cannot be read back, so it is compared by what it signs.
     pub(super) fn is(&self, other: &VerifyingKey) -> bool {
         match (&self.0, &other.0) {
+            (Material::Hmac(a), Material::Hmac(b)) => {
+                let tag = hmac::sign(a, SAME_KEY);
+                hmac::verify(b, SAME_KEY, tag.as_ref()).is_ok()
+            }
             (Material::P256(a), Material::P256(b)) => a == b,
             (Material::Rsa(a), Material::Rsa(b)) => a.n == b.n && a.e == b.e,
             (Material::Ed25519(a), Material::Ed25519(b)) => a == b,

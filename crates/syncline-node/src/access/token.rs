@@ -22,6 +22,9 @@ pub(super) const TOKEN_MAX_BYTES: usize = 8 * 1024;
 /// Longest subject.
 const SUBJECT_MAX_BYTES: usize = 255;
 
+/// Longest id.
+const ID_MAX_BYTES: usize = 255;
+
 /// A token that can be read.
 pub(super) struct Token<'a> {
     pub(super) signed: Signed<'a>,
@@ -55,9 +58,8 @@ pub(super) struct Claims {
     pub(super) iat: u64,
     pub(super) nbf: Option<u64>,
     pub(super) sub: Option<String>,
-    /// Its type is checked, and nobody asks for it.
-    #[serde(rename = "jti")]
-    _jti: Option<String>,
+    /// The token's id, by which it can be taken back.
+    pub(super) jti: Option<String>,
     may: Option<Vec<String>>,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
@@ -115,6 +117,11 @@ impl<'a> Token<'a> {
                 "its `sub` is empty, longer than 255 bytes, or has control characters",
             ));
         }
+        if claims.jti.as_deref().is_some_and(|id| !is_id(id)) {
+            return Err(Refusal::Invalid(
+                "its `jti` is empty, longer than 255 bytes, or has control characters",
+            ));
+        }
         Ok(Token { signed, claims })
     }
 }
@@ -149,6 +156,12 @@ impl<'a> Signed<'a> {
     }
 }
 
-fn is_subject(text: &str) -> bool {
+/// Whether a text can be the id of a token.
+pub(super) fn is_id(text: &str) -> bool {
+    (1..=ID_MAX_BYTES).contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+/// Whether a text can be a subject.
+pub(super) fn is_subject(text: &str) -> bool {
     (1..=SUBJECT_MAX_BYTES).contains(&text.len()) && !text.chars().any(char::is_control)
 }

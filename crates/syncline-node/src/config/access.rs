@@ -8,8 +8,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use syncline_core::access::quota::Quota;
 use syncline_core::access::{Ceiling, GRANTS_MAX, Grant, GrantTemplate};
-use syncline_core::outbox::Moment;
+use syncline_core::outbox::{Moment, SenderId};
 use syncline_core::time::Timestamp;
 use url::Host;
 
@@ -19,7 +20,7 @@ use super::reader::{Found, Section};
 use super::settings::{base_url, checked, origin};
 use crate::access::{
     Algorithm, CredentialSettings, IssuerKey, IssuerSettings, KEYS_MAX, KeyHash, KeySettings, KeySource,
-    VerifyingKey, Written, check_harmless, check_name,
+    QuotaSettings, VerifyingKey, Vocabulary, Written, check_harmless, check_name,
 };
 use crate::secret::{REDACTED, Secret};
 
@@ -30,13 +31,26 @@ const CLAIM_MAX_BYTES: usize = 255;
 const MAX_AGE_DEFAULT_SEC: u64 = 24 * 3_600;
 const MAX_AGE_MAX_SEC: u64 = 30 * 24 * 3_600;
 
+/// The greatest quota, and the greatest of bytes.
+const QUOTA_MAX: u64 = 1_000_000;
+const QUOTA_BYTES_MAX: u64 = 1 << 40;
+
 /// Reads both tables. Names are unique over both: a log line that has one means one.
-pub(super) fn read(keys: &[Section<'_>], issuers: &[Section<'_>]) -> CredentialSettings {
+pub(super) fn read(keys: &[Section<'_>], issuers: &[Section<'_>], words: &Vocabulary) -> CredentialSettings {
     let mut names = Names::default();
     let mut hashes: HashMap<KeyHash, String> = HashMap::new();
     let mut read = CredentialSettings::default();
     for section in keys {
-        let Some(key) = read_key(section, &mut names) else { continue };
+        let Some(key) = read_key(section, &mut names, words) else { continue };
+        let sends_as =
+            |key: &KeySettings| key.sender.as_ref().map_or(key.name.clone(), |id| id.as_str().to_owned());
+        let same_sender = |other: &&KeySettings| sends_as(other) == sends_as(&key);
+        if let Some(other) = read.keys.iter().find(same_sender) {
+            section.forbid(
+                "sender",
+                &format!("{:?} sends in this name: each would end the other's changes", other.name),
+            );
+        }
         if let Some(other) = hashes.insert(key.hash, key.name.clone()) {
             section.forbid(
                 "hash",
@@ -46,7 +60,7 @@ pub(super) fn read(keys: &[Section<'_>], issuers: &[Section<'_>]) -> CredentialS
         read.keys.push(key);
     }
     for section in issuers {
-        let Some(issuer) = read_issuer(section, &mut names) else { continue };
+        let Some(issuer) = read_issuer(section, &mut names, words) else { continue };
         if let Some(other) = read.issuers.iter().find(|other| other.issuer == issuer.issuer) {
             section.forbid(
                 "issuer",
@@ -58,7 +72,7 @@ pub(super) fn read(keys: &[Section<'_>], issuers: &[Section<'_>]) -> CredentialS
     read
 }
 
-fn read_key(section: &Section<'_>, names: &mut Names) -> Option<KeySettings> {
+fn read_key(section: &Section<'_>, names: &mut Names, words: &Vocabulary) -> Option<KeySettings> {
     let name = names.take(section);
     let hash = required(section, "hash", "the hash that `syncline key add` prints", str::parse);
     let public = section.boolean("public").unwrap_or(false);
@@ -66,6 +80,7 @@ fn read_key(section: &Section<'_>, names: &mut Names) -> Option<KeySettings> {
     let granted = granted(section);
     let may = checked(section, &granted, |text| {
         let grant: Grant = text.parse().map_err(|error| format!("{error}"))?;
+        words.check(grant.system(), grant.verbs())?;
         if public {
             check_harmless(&grant)?;
         }
@@ -77,11 +92,16 @@ fn read_key(section: &Section<'_>, names: &mut Names) -> Option<KeySettings> {
         section
             .forbid("origins", "a publishable key needs at least one origin, such as https://site.example");
     }
+    let quota = quotas(section, KeySettings::usual_quota(public));
+    let sender = section.text("sender").and_then(|found| {
+        checked(section, &[found], |text| SenderId::new(text).map_err(|wrong| wrong.to_string())).pop()
+    });
     section.finish();
-    Some(KeySettings { name: name?, hash: hash?, may: may.into_iter().collect(), public, origins })
+    let may = may.into_iter().collect();
+    Some(KeySettings { name: name?, hash: hash?, may, public, origins, quota, sender })
 }
 
-fn read_issuer(section: &Section<'_>, names: &mut Names) -> Option<IssuerSettings> {
+fn read_issuer(section: &Section<'_>, names: &mut Names, words: &Vocabulary) -> Option<IssuerSettings> {
     let name = names.take(section);
     let issuer = required(section, "issuer", "the iss of its tokens, such as https://shop.example", claim);
     let audience =
@@ -113,10 +133,14 @@ fn read_issuer(section: &Section<'_>, names: &mut Names) -> Option<IssuerSetting
     let max_age = section.integer("max_age_sec", 60..=MAX_AGE_MAX_SEC).unwrap_or(MAX_AGE_DEFAULT_SEC);
     let origins = origins(section);
     let granted = granted(section);
-    let may: Ceiling =
-        checked(section, &granted, |text| text.parse::<GrantTemplate>().map_err(|error| format!("{error}")))
-            .into_iter()
-            .collect();
+    let may = checked(section, &granted, |text| {
+        let template: GrantTemplate = text.parse().map_err(|error| format!("{error}"))?;
+        words.check(template.system(), template.verbs())?;
+        Ok(template)
+    });
+    let may: Ceiling = may.into_iter().collect();
+    let tenant = section.text("tenant").and_then(|found| checked(section, &[found], claim).pop());
+    let quota = quotas(section, IssuerSettings::USUAL_QUOTA);
     section.finish();
     Some(IssuerSettings {
         name: name?,
@@ -127,6 +151,8 @@ fn read_issuer(section: &Section<'_>, names: &mut Names) -> Option<IssuerSetting
         origins,
         max_age: Duration::from_secs(max_age),
         may,
+        tenant,
+        quota,
     })
 }
 
@@ -311,6 +337,61 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     })
 }
 
+/// What callers may use: `quota` of each, `tenant_quota` of all of a tenant.
+fn quotas(section: &Section<'_>, usual: QuotaSettings) -> QuotaSettings {
+    let own = quota(&section.section("quota"), usual.own);
+    let tenant = quota(&section.section("tenant_quota"), usual.tenant);
+    QuotaSettings { own, tenant }
+}
+
+/// Each setting of a quota, 0 for no limit.
+fn quota(section: &Section<'_>, usual: Quota) -> Quota {
+    let most = |key, usual: Option<u32>| match section.integer(key, 0..=QUOTA_MAX) {
+        None => usual,
+        Some(0) => None,
+        Some(most) => u32::try_from(most).ok(),
+    };
+    let space_bytes = match section.integer("space_bytes", 0..=QUOTA_BYTES_MAX) {
+        None => usual.space_bytes,
+        Some(0) => None,
+        most => most,
+    };
+    let read = Quota {
+        requests_per_sec: most("requests_per_sec", usual.requests_per_sec),
+        writes_per_sec: most("writes_per_sec", usual.writes_per_sec),
+        adds_per_min: most("adds_per_min", usual.adds_per_min),
+        streams: most("streams", usual.streams),
+        locks: most("locks", usual.locks),
+        spaces: most("spaces", usual.spaces),
+        space_bytes,
+    };
+    section.finish();
+    read
+}
+
+/// Writes quotas that differ from what is usual, as tables beneath `[[table]]`.
+pub(crate) fn print_quotas(
+    f: &mut fmt::Formatter<'_>,
+    table: &str,
+    quotas: QuotaSettings,
+    usual: QuotaSettings,
+) -> fmt::Result {
+    let both = [("quota", quotas.own, usual.own), ("tenant_quota", quotas.tenant, usual.tenant)];
+    for (name, quota, _) in both.into_iter().filter(|(_, quota, usual)| quota != usual) {
+        writeln!(f, "[{table}.{name}]")?;
+        let whole = |most: Option<u32>| i64::from(most.unwrap_or(0));
+        setting(f, "requests_per_sec", whole(quota.requests_per_sec))?;
+        setting(f, "writes_per_sec", whole(quota.writes_per_sec))?;
+        setting(f, "adds_per_min", whole(quota.adds_per_min))?;
+        setting(f, "streams", whole(quota.streams))?;
+        setting(f, "locks", whole(quota.locks))?;
+        setting(f, "spaces", whole(quota.spaces))?;
+        let bytes = quota.space_bytes.unwrap_or(0);
+        setting(f, "space_bytes", i64::try_from(bytes).unwrap_or(i64::MAX))?;
+    }
+    Ok(())
+}
+
 /// Writes both tables.
 pub(super) fn print(f: &mut fmt::Formatter<'_>, credentials: &CredentialSettings) -> fmt::Result {
     for key in &credentials.keys {
@@ -331,6 +412,10 @@ pub(super) fn print(f: &mut fmt::Formatter<'_>, credentials: &CredentialSettings
         setting(f, "max_age_sec", issuer.max_age.as_secs() as i64)?;
         setting(f, "origins", issuer.origins.clone())?;
         setting(f, "may", issuer.may.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        if let Some(tenant) = &issuer.tenant {
+            setting(f, "tenant", tenant.as_str())?;
+        }
+        print_quotas(f, "issuers", issuer.quota, IssuerSettings::USUAL_QUOTA)?;
     }
     Ok(())
 }

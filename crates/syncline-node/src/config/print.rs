@@ -20,6 +20,9 @@ impl Display for Config {
         if self.token.is_some() {
             setting(f, "token", REDACTED)?;
         }
+        if self.token_next.is_some() {
+            setting(f, "token_next", REDACTED)?;
+        }
         if let Some(url) = &self.public_base_url {
             setting(f, "public_base_url", url.as_str())?;
         }

@@ -104,7 +104,7 @@ fn join(problems: &[Problem]) -> String {
 }
 
 /// The known word closest to `word`, if one is close enough to have been meant.
-pub(super) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const CLOSE_ENOUGH: f64 = 0.84;
     known
         .into_iter()

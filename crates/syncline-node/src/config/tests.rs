@@ -132,7 +132,7 @@ fn without_a_word_a_node_is_local_and_has_all_systems_and_no_app() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:3000");
     assert_eq!(config.database_url.expose(), "sqlite:./data/syncline.db");
     assert!(config.token.is_none());
-    let systems = ["kv", "lock", "state", "queue", "viewer", "outbox"];
+    let systems = ["access", "kv", "lock", "state", "queue", "viewer", "outbox"];
     assert_eq!(config.parts.names(Kind::System), systems);
     assert!(config.parts.names(Kind::App).is_empty());
 }
@@ -152,7 +152,7 @@ fn hs_03_parts_are_chosen_by_flag_environment_and_file_and_mistakes_are_named() 
     let flags = Flags { systems: Some("state".to_owned()), ..Flags::default() };
     assert_eq!(names(flags, &environment, file), both("state", ""));
     for (file, problem) in [
-        ("systems = [\"lok\"]", "systems: expected some of kv, lock, state"),
+        ("systems = [\"lok\"]", "systems: expected some of access, kv, lock, state"),
         ("apps = [\"lock\"]", "apps: expected some of painter, found \"lock\""),
         ("systems = [\"lock\"]\napps = [\"painter\"]", "apps: painter needs viewer, which is not on"),
     ] {

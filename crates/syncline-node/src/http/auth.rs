@@ -3,7 +3,9 @@
 //! A principal is made from the head of a request alone. Comparison takes the same time whatever was presented. The cookie is
 //! no copy of the token: it is a random id and an expiry date, signed with a key that takes the token and a secret that all
 //! nodes of one database share. So it says nothing about the token, and ends with its date, with a new token, or when its
-//! browser signs out. Wrong credentials are limited for each address; one that has merely ended is no guess.
+//! browser signs out. Wrong credentials of an address are answered ever more slowly and then not looked at; one that has merely
+//! ended is no guess. What cannot be guessed, such as a key, lets its holder in even then: an attacker behind the same address
+//! gains nothing by that, and who shares the address with one is not shut out.
 //!
 //! Without a configured token a caller without a credential is the owner, which is why such a node only listens on loopback.
 //! A credential that is shown counts as what it is, there too.
@@ -11,6 +13,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::extract::{FromRequest as _, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -19,14 +22,17 @@ use metrics::Counter;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use syncline_core::access::guesses::Guesses;
+use syncline_core::time::Timestamp;
 use syncline_store::kv::Kv;
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 
 use super::body::Json;
-use super::session::Sessions;
+use super::session::{Sessions, SignedIn};
 use super::{Error, caller};
-use crate::access::{Credentials, Principal, PrincipalKind, Refusal};
-use crate::address_rate::AddressRate;
+use crate::access::{Credentials, KeyHash, Principal, PrincipalKind, Refusal};
+use crate::address::network;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
 use crate::secret::Secret;
@@ -35,8 +41,8 @@ use crate::{Context, clock};
 pub(super) use super::session::COOKIE;
 pub(crate) use super::session::KEPT_PREFIX;
 
-/// Wrong tokens that one address may present each minute, and at once.
-const GUESSES_PER_MINUTE: u32 = 30;
+/// Answers that are held back at a time. Beyond that they come at once: holding back must not become a way to fill the node.
+const HELD_BACK_MAX: usize = 256;
 
 /// What may be presented.
 pub(crate) struct Auth {
@@ -44,34 +50,37 @@ pub(crate) struct Auth {
     required: Option<Required>,
     owner: Arc<Principal>,
     credentials: Credentials,
-    guesses: Mutex<AddressRate>,
+    guesses: Mutex<Guesses<IpAddr>>,
+    held_back: Semaphore,
     refused: Counter,
     told: LogThrottle,
 }
 
 struct Required {
-    token_hash: [u8; 32],
+    /// Of the token, and of another one that is accepted while one replaces the other.
+    token_hashes: Vec<[u8; 32]>,
     sessions: Sessions,
 }
 
 impl Auth {
-    /// `secure_cookie` keeps the cookie off plain HTTP, for nodes that are reached by HTTPS.
+    /// `tokens` are the owner's: the first one signs cookies, and all are accepted. `secure_cookie` keeps the cookie off
+    /// plain HTTP, for nodes that are reached by HTTPS.
     pub(crate) fn new(
-        token: Option<&Secret>,
+        tokens: &[Secret],
         credentials: Credentials,
         secure_cookie: bool,
         kv: Arc<dyn Kv>,
         registry: &Registry,
     ) -> Auth {
-        let required = token.map(|token| Required {
-            token_hash: Sha256::digest(token.expose()).into(),
-            sessions: Sessions::new(token, secure_cookie, kv),
+        let required = (!tokens.is_empty()).then(|| Required {
+            token_hashes: tokens.iter().map(|token| Sha256::digest(token.expose()).into()).collect(),
+            sessions: Sessions::new(tokens, secure_cookie, kv),
         });
         let help = "Requests with a wrong token, those refused unread after too many included.";
         let refused = registry.counter("syncline_http_credentials_refused_total", help, &[]);
         let (owner, told) = (Arc::new(Principal::owner()), LogThrottle::default());
-        let guesses = Mutex::new(AddressRate::new(GUESSES_PER_MINUTE));
-        Auth { required, owner, credentials, guesses, refused, told }
+        let (guesses, held_back) = (Mutex::default(), Semaphore::new(HELD_BACK_MAX));
+        Auth { required, owner, credentials, guesses, held_back, refused, told }
     }
 
     /// What is accepted beside the owner's token.
@@ -94,11 +103,18 @@ impl Auth {
     ) -> Result<Option<Arc<Principal>>, Error> {
         // A wrong token is an answer, not a reason to look for a cookie.
         if let Some(presented) = self.presented(headers) {
-            return self.bearer_of(address, presented).map(Some);
+            return self.bearer_of(address, presented).await.map(Some);
         }
         let Some(required) = &self.required else { return Ok(Some(Arc::clone(&self.owner))) };
-        let known = cookies_count && required.sessions.knows(headers, clock::wall()).await?;
-        Ok(known.then(|| Arc::clone(&self.owner)))
+        if !cookies_count {
+            return Ok(None);
+        }
+        Ok(match required.sessions.known(headers, clock::wall()).await? {
+            None => None,
+            Some(SignedIn::Owner) => Some(Arc::clone(&self.owner)),
+            // One that was removed meanwhile signs nobody in.
+            Some(SignedIn::Key(hash)) => self.credentials.of_key(&hash),
+        })
     }
 
     /// The credential of a request, where there is one to compare it with.
@@ -109,61 +125,71 @@ impl Auth {
     }
 
     /// Who shows this credential.
-    pub(crate) fn bearer_of(
+    pub(crate) async fn bearer_of(
         &self,
         address: Option<IpAddr>,
         presented: &[u8],
     ) -> Result<Arc<Principal>, Error> {
-        let found = self.judged(address, presented, |presented| {
-            if self.required.as_ref().is_some_and(|required| required.accepts(presented)) {
-                return Ok(Arc::clone(&self.owner));
+        let wall = clock::wall();
+        let found = match self.locked(address) {
+            // Nobody guesses a key or a signature, so these are told from guesses without looking at any.
+            Some(wait) => match self.credentials.recognised(presented, wall) {
+                Some(principal) => principal,
+                None => return Err(self.unread(address, wait)),
+            },
+            None => {
+                let judged = if self.required.as_ref().is_some_and(|required| required.accepts(presented)) {
+                    Ok(Arc::clone(&self.owner))
+                } else {
+                    self.credentials.principal(presented, wall)
+                };
+                self.judged(address, judged).await.map_err(refusal)?
             }
-            self.credentials.principal(presented, clock::wall())
-        });
-        found?.map_err(refusal)
-    }
-
-    /// Whether `presented` is the owner's token.
-    fn is_token(
-        &self,
-        required: &Required,
-        address: Option<IpAddr>,
-        presented: &[u8],
-    ) -> Result<bool, Error> {
-        let accepts = |presented: &[u8]| required.accepts(presented).then_some(()).ok_or(Refusal::Unknown);
-        Ok(self.judged(address, presented, accepts)?.is_ok())
-    }
-
-    /// What `judge` says of a credential. An address that has presented too many wrong ones is not told: else it could go on.
-    fn judged<T>(
-        &self,
-        address: Option<IpAddr>,
-        presented: &[u8],
-        judge: impl FnOnce(&[u8]) -> Result<T, Refusal>,
-    ) -> Result<Result<T, Refusal>, Error> {
-        let wait = address.and_then(|address| self.guesses().wait(clock::now(), address));
-        let judgement = wait.is_none().then(|| judge(presented));
-        if let Some(judgement @ (Ok(_) | Err(Refusal::Expired | Refusal::Revoked))) = judgement {
-            return Ok(judgement);
+        };
+        if !found.is_owner() {
+            found.source.note(wall, address);
         }
+        Ok(found)
+    }
+
+    /// How long nothing of this address is looked at.
+    fn locked(&self, address: Option<IpAddr>) -> Option<Duration> {
+        address.and_then(|address| self.guesses().locked(&network(address), clock::now()))
+    }
+
+    /// A credential that was not looked at. It counts all the same: else who goes on would not wait longer.
+    fn unread(&self, address: Option<IpAddr>, wait: Duration) -> Error {
+        self.strike(address);
+        let message = "too many wrong tokens came from this address: none is looked at for a while";
+        let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too-many-guesses", message);
+        error.retry_after_sec(wait.as_secs() + 1)
+    }
+
+    /// Passes a judgement on; a guess that was wrong is answered late.
+    async fn judged<T>(&self, address: Option<IpAddr>, judged: Result<T, Refusal>) -> Result<T, Refusal> {
+        if matches!(judged, Err(Refusal::Unknown | Refusal::Invalid(_))) {
+            let delay = self.strike(address);
+            if !delay.is_zero()
+                && let Ok(_place) = self.held_back.try_acquire()
+            {
+                tokio::time::sleep(delay).await;
+            }
+        }
+        judged
+    }
+
+    /// Counts a wrong credential, and says how long its answer is held back.
+    fn strike(&self, address: Option<IpAddr>) -> Duration {
         self.refused.increment(1);
         if let Some(count) = self.told.due() {
             let address = address.map(|address| address.to_string());
             tracing::warn!(address, count, "requests with a wrong token were refused");
         }
-        let Some(judgement) = judgement else {
-            let message = "too many wrong tokens came from this address: none is looked at for a while";
-            let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too-many-guesses", message);
-            return Err(error.retry_after_sec(wait.unwrap_or_default().as_secs() + 1));
-        };
-        if let Some(address) = address {
-            // Refused or not: it is counted.
-            let _ = self.guesses().admit(clock::now(), address);
-        }
-        Ok(judgement)
+        let struck = address.map(|address| self.guesses().strike(network(address), clock::now()));
+        struck.map(|struck| struck.delay).unwrap_or_default()
     }
 
-    fn guesses(&self) -> std::sync::MutexGuard<'_, AddressRate> {
+    fn guesses(&self) -> std::sync::MutexGuard<'_, Guesses<IpAddr>> {
         self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,14 +198,15 @@ impl Required {
     /// Hashing first makes both sides equally long, so that not even the length shows in the time it takes.
     fn accepts(&self, token: &[u8]) -> bool {
         let presented: [u8; 32] = Sha256::digest(token).into();
-        presented.ct_eq(&self.token_hash).into()
+        // All are compared, whichever it is.
+        self.token_hashes.iter().fold(false, |found, hash| found | bool::from(presented.ct_eq(hash)))
     }
 }
 
 /// What a browser presents to sign in.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SignIn {
-    /// The value of `SYNCLINE_TOKEN`.
+    /// The value of `SYNCLINE_TOKEN`, or a secret key.
     token: String,
 }
 
@@ -202,17 +229,16 @@ pub(crate) struct Session {
     /// What the caller may do; absent for the owner, who may do everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     grants: Option<Vec<String>>,
+    /// When the caller's token ends, in milliseconds since 1970; absent for the owner and for keys.
+    #[serde(rename = "endsAt", skip_serializing_if = "Option::is_none")]
+    ends_at: Option<u64>,
 }
 
 impl Session {
     fn of(auth: &Auth, principal: Option<&Principal>) -> Session {
         let required = auth.is_required();
         let Some(principal) = principal else { return Session { required, ..Session::default() } };
-        let (kind, named) = match principal.kind {
-            PrincipalKind::Owner => ("owner", false),
-            PrincipalKind::Key => ("key", true),
-            PrincipalKind::Person => ("person", true),
-        };
+        let (kind, named) = (principal.kind.as_str(), !principal.is_owner());
         Session {
             required,
             authenticated: true,
@@ -220,6 +246,7 @@ impl Session {
             name: named.then(|| principal.name.to_string()),
             subject: principal.subject().map(str::to_owned),
             grants: named.then(|| principal.grants.iter().map(ToString::to_string).collect()),
+            ends_at: principal.ends_at().map(Timestamp::as_ms),
         }
     }
 }
@@ -240,9 +267,11 @@ pub(crate) async fn session(
     Ok(axum::Json(Session::of(auth, principal.as_deref())))
 }
 
-/// Signs a browser in: the answer sets a cookie that scripts cannot read.
+/// Signs a browser in, as the owner or as a key: the answer sets a cookie that scripts cannot read. A session of a key may what the
+/// key may, and ends with it.
 #[utoipa::path(post, path = "/api/session", tag = "session", request_body = SignIn,
-    responses((status = 200, body = Session), (status = 401, description = "Not the token of this node"),
+    responses((status = 200, body = Session), (status = 400, description = "A credential that signs nobody in"),
+        (status = 401, description = "Neither the token nor a key of this node"),
         (status = 429, description = "Too many wrong tokens")))]
 pub(crate) async fn sign_in(
     State(context): State<Arc<Context>>,
@@ -253,11 +282,18 @@ pub(crate) async fn sign_in(
     let Some(required) = &context.auth.required else {
         return Ok(axum::Json(Session::of(&context.auth, Some(&context.auth.owner))).into_response());
     };
-    if !context.auth.is_token(required, address, presented.token.as_bytes())? {
-        return Err(refusal(Refusal::Unknown));
-    }
-    let cookie = required.sessions.begin(clock::wall()).await?;
-    let session = Session::of(&context.auth, Some(&context.auth.owner));
+    let token = presented.token.as_bytes();
+    let principal = context.auth.bearer_of(address, token).await?;
+    let who = match principal.kind() {
+        PrincipalKind::Owner => SignedIn::Owner,
+        PrincipalKind::Key if !principal.public => SignedIn::Key(KeyHash::of(token)),
+        _ => {
+            let message = "a browser signs in with the node's token or with a secret key; this credential is shown with each request";
+            return Err(Error::invalid("invalid-credential", message));
+        }
+    };
+    let cookie = required.sessions.begin(clock::wall(), who).await?;
+    let session = Session::of(&context.auth, Some(&principal));
     Ok(([(header::SET_COOKIE, cookie)], axum::Json(session)).into_response())
 }
 
@@ -305,10 +341,21 @@ mod tests {
     const TOKEN: &str = "correct-horse-battery-staple";
 
     #[tokio::test]
+    async fn ac_11_two_tokens_of_the_owner_are_accepted_while_one_replaces_the_other() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let tokens = [Secret::new(TOKEN), Secret::new("the-token-that-is-to-come")];
+        let auth = Auth::new(&tokens, Credentials::default(), false, store.kv(), &Registry::new());
+        for (token, accepted) in [(TOKEN, true), ("the-token-that-is-to-come", true), ("another", false)] {
+            let is_owner = auth.bearer_of(None, token.as_bytes()).await.is_ok_and(|who| who.is_owner());
+            assert_eq!(is_owner, accepted, "{token}");
+        }
+    }
+
+    #[tokio::test]
     async fn only_the_very_token_is_accepted() {
         let store = Store::open("sqlite::memory:").await.unwrap();
-        let token = Secret::new(TOKEN);
-        let auth = Auth::new(Some(&token), Credentials::default(), false, store.kv(), &Registry::new());
+        let auth =
+            Auth::new(&[Secret::new(TOKEN)], Credentials::default(), false, store.kv(), &Registry::new());
         let admitted = async |value: &[u8]| {
             let value = HeaderValue::from_bytes(value).unwrap();
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);

@@ -19,8 +19,9 @@ use uuid::Uuid;
 
 use super::admission::Admission;
 use super::body::BodyMax;
-use super::{Error, cors, pages};
+use super::{Error, caller, cors, pages, quota, record};
 use crate::Context;
+use crate::access::Principal;
 use crate::part::{Patience, Rules};
 use crate::server::AnswerShare;
 
@@ -40,25 +41,36 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
     let matched = parts.extensions.get::<MatchedPath>().cloned();
     let matched = matched.as_ref().map(MatchedPath::as_str);
     let (rules, series) = context.endpoints.find(matched, &method);
-    let (answered, reader) = if cors::is_preflight(&parts) {
+    let (mut response, reader) = if cors::is_preflight(&parts) {
         let answered = cors::preflight(&context, &parts, matched);
         let origin = parts.headers.get(header::ORIGIN).filter(|_| answered.is_ok()).cloned();
-        (answered, origin)
+        (answered.unwrap_or_else(IntoResponse::into_response), origin)
     } else {
-        let Admission { caller, reader } = Admission::of(&context, rules, &mut parts).await;
-        let answered = match caller {
-            Ok(caller) => {
+        let address = caller::address(&parts.extensions, &parts.headers, &context);
+        let origin = record::origin_of(&parts.headers);
+        let Admission { admitted, caller, thing, reader } =
+            Admission::of(&context, rules, &mut parts, address).await;
+        let action = record::Action { method: &method, matched, address, origin, thing };
+        let admitted = admitted.and_then(|()| match &caller {
+            Some(caller) => quota::spend_request(&context, caller, address, &method),
+            None => Ok(()),
+        });
+        let response = match admitted {
+            Err(error) => error.into_response(),
+            Ok(()) => {
                 parts.extensions.insert(BodyMax(rules.body_max_bytes));
-                if let Some(caller) = caller {
-                    parts.extensions.insert(caller);
+                if let Some(caller) = &caller {
+                    parts.extensions.insert(Arc::clone(caller));
                 }
-                Ok(answer(&context, rules, Request::from_parts(parts, body), next).await)
+                let request = Request::from_parts(parts, body);
+                recorded(&context, rules, &action, caller.as_ref(), request, next).await
             }
-            Err(error) => Err(error),
         };
-        (answered, reader)
+        if let Some(error) = response.extensions().get::<Error>() {
+            record::refused(&context, rules, action, caller.as_deref(), error);
+        }
+        (response, reader)
     };
-    let mut response = answered.unwrap_or_else(IntoResponse::into_response);
     if !rules.embedded {
         response = within_share(&context, response);
     }
@@ -74,6 +86,26 @@ pub(super) async fn door(State(context): State<Arc<Context>>, request: Request, 
     policy.or_insert(HeaderValue::from_static(API_CONTENT_SECURITY_POLICY));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     series.record(response.status(), started.elapsed());
+    response
+}
+
+/// The handler's answer. What cannot be undone is in the audit before it is begun, or is not begun.
+async fn recorded(
+    context: &Context,
+    rules: &Rules,
+    action: &record::Action<'_>,
+    caller: Option<&Arc<Principal>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let pending = match record::begin(context, rules, action, caller).await {
+        Ok(pending) => pending,
+        Err(error) => return error.into_response(),
+    };
+    let response = answer(context, rules, request, next).await;
+    let failed = response.extensions().get::<Error>().map(Error::code);
+    let failed = failed.or_else(|| (!response.status().is_success()).then_some("failed"));
+    pending.settle(failed).await;
     response
 }
 

@@ -104,6 +104,11 @@ impl Error {
         self.code
     }
 
+    /// The grant that was missing, if that is what is wrong.
+    pub(crate) fn grant(&self) -> Option<&str> {
+        self.facts.get("grant").and_then(Value::as_str)
+    }
+
     pub(crate) fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }

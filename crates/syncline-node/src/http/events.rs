@@ -23,12 +23,11 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
-use tokio_util::sync::CancellationToken;
 
 use super::principal::{Caller, forbidden, owners_alone};
-use super::{Error, caller};
+use super::{CallerQuota, Error, caller};
 use crate::Context;
-use crate::access::Principal;
+use crate::access::{Credentials, Principal, StreamPlace};
 use crate::clock;
 use crate::events::Event;
 use crate::metrics::Registry;
@@ -43,6 +42,9 @@ const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
 /// How long after the end of its credential a stream ends at the latest.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long after its credential was taken back a stream ends at the latest. A node hears of that within three seconds.
+const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Most things of a topic that a stream tells of alone.
 const ABOUT_MAX: usize = 100;
@@ -120,9 +122,10 @@ pub(crate) async fn events(
             Error::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-streams", "too many streams are open");
         return Err(full.retry_after_sec(5));
     };
-    let ended = ended(context.stop.clone(), &reader);
+    let place = CallerQuota::of(&context, &reader, address).open_stream()?;
+    let ended = ended(&context, &reader);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE_EVERY);
-    let stream = stream_of(&context, heard, first, topics, reader, taken).take_until(ended);
+    let stream = stream_of(&context, heard, first, topics, reader, (taken, place)).take_until(ended);
     let mut response = Sse::new(stream).keep_alive(keep_alive).into_response();
     // Asks nginx not to collect events before it passes them on.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
@@ -180,16 +183,37 @@ fn hears(reader: &Principal, topic: &Topic, about: Option<&str>) -> bool {
         })
 }
 
-/// Waits until the node stops or the reader's credential ends.
-fn ended(stop: CancellationToken, reader: &Principal) -> impl Future<Output = ()> + use<> {
+/// Waits until the node stops, or the reader's credential ends or is taken back.
+fn ended(context: &Context, reader: &Arc<Principal>) -> impl Future<Output = ()> + use<> {
+    let (stop, reader) = (context.stop.clone(), Arc::clone(reader));
     let left = reader.ends_at.map(|at| at.saturating_since(clock::wall()));
     let left = left.map(|left| left + ENDS_WITHIN.mul_f64(rand::random()));
+    let revoked = taken_back(context.auth.credentials().clone(), reader);
     async move {
-        match left {
-            None => stop.cancelled().await,
-            Some(left) => drop(stop.run_until_cancelled(tokio::time::sleep(left)).await),
+        let ends = async {
+            match left {
+                None => std::future::pending().await,
+                Some(left) => tokio::time::sleep(left).await,
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = ends => {}
+            () = revoked => {}
         }
     }
+}
+
+/// Waits until the reader's key is removed, its issuer changed, or its token taken back.
+async fn taken_back(credentials: Credentials, reader: Arc<Principal>) {
+    let mut changed = credentials.changed();
+    while reader.is_owner() || credentials.stands(&reader) {
+        if changed.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+    // All readers of an issuer that was changed would come back at once.
+    tokio::time::sleep(REVOKED_WITHIN.mul_f64(rand::random())).await;
 }
 
 fn stream_of(
@@ -198,7 +222,7 @@ fn stream_of(
     first: Vec<sse::Event>,
     topics: Vec<Wanted>,
     reader: Arc<Principal>,
-    taken: Taken,
+    taken: (Taken, StreamPlace),
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
     // Strangers need not know which weaknesses to try.
     let hello = if reader.is_owner() {

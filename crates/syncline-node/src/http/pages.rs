@@ -112,7 +112,9 @@ impl Console {
 /// The entries of the menu: systems, then apps, set apart.
 fn menu(pages: &[(&'static str, Page)], apps: &[&str]) -> String {
     let mut apart = false;
-    let entries = pages.iter().filter_map(|(part, page)| {
+    let mut ordered: Vec<_> = pages.iter().collect();
+    ordered.sort_by_key(|(part, page)| (apps.contains(part), page.menu_last));
+    let entries = ordered.into_iter().filter_map(|(part, page)| {
         let first = !apart && apps.contains(part);
         apart |= first;
         let class = if first { " class=\"apart\"" } else { "" };

@@ -4,6 +4,8 @@
 //! overlaps another, so a page is read range by range, in order, and neither the page nor its `next` tells of anything
 //! between them.
 
+use syncline_core::access::Grants;
+
 use crate::access::Principal;
 
 /// The names of a system that a caller may see, in the order of their names.
@@ -34,13 +36,18 @@ impl Principal {
         if self.is_owner() {
             return Visible(vec![Range { name: String::new(), is_prefix: true }]);
         }
-        let granted = self.grants.iter().filter(|grant| grant.system() == system);
-        let granted = granted.filter(|grant| grant.verbs().any(|one| one == verb));
-        Visible::of(granted.map(|grant| (grant.name().to_owned(), grant.is_prefix())))
+        Visible::by(&self.grants, system, verb)
     }
 }
 
 impl Visible {
+    /// What grants let somebody see.
+    pub(crate) fn by(grants: &Grants, system: &str, verb: &str) -> Visible {
+        let granted = grants.iter().filter(|grant| grant.system() == system);
+        let granted = granted.filter(|grant| grant.verbs().any(|one| one == verb));
+        Visible::of(granted.map(|grant| (grant.name().to_owned(), grant.is_prefix())))
+    }
+
     fn of(ranges: impl Iterator<Item = (String, bool)>) -> Visible {
         let mut ranges: Vec<Range> = ranges.map(|(name, is_prefix)| Range { name, is_prefix }).collect();
         // A prefix comes before everything within it, and before the one name that is the same.

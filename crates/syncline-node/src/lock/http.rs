@@ -21,7 +21,7 @@ use crate::access::Principal;
 use crate::http::body::{Json, Path, Query};
 use crate::http::range::Range;
 use crate::http::visible::Page;
-use crate::http::{Caller, Error};
+use crate::http::{Caller, CallerQuota, Error, Recorder};
 use crate::lock::{Answer, Ask, Locks};
 use crate::part::{Name as Named, Routes, Rules, Service};
 use crate::{Context, clock};
@@ -156,6 +156,7 @@ pub(crate) async fn acquire(
     State(context): State<Arc<Context>>,
     Service(locks): Service<Arc<Locks>>,
     Caller(caller): Caller,
+    quota: CallerQuota,
     Path(name): Path<String>,
     Json(asked): Json<Acquire>,
 ) -> Result<axum::Json<Lease>, Error> {
@@ -175,6 +176,7 @@ pub(crate) async fn acquire(
         ttl: ttl(asked.ttl_ms)?,
         wait: wait.min(context.config.limits.request_timeout.saturating_sub(WAIT_RESERVE)),
     };
+    quota.may_lock(ask.name.as_str())?;
     let answer = tokio::select! {
         answer = locks.acquire(&ask) => answer?,
         () = context.stop.cancelled() => {
@@ -183,7 +185,10 @@ pub(crate) async fn acquire(
         }
     };
     match answer {
-        Answer::Granted { token } => Ok(axum::Json(Lease::new(ask.name, lease, token, ask.ttl))),
+        Answer::Granted { token } => {
+            quota.locked(ask.name.as_str(), ask.ttl.duration());
+            Ok(axum::Json(Lease::new(ask.name, lease, token, ask.ttl)))
+        }
         refused => {
             let sees = caller.require("lock", "see", ask.name.as_str()).is_ok();
             Err(not_granted(&ask.name, refused, sees))
@@ -196,12 +201,14 @@ pub(crate) async fn acquire(
     request_body = Renew, responses((status = 200, body = Lease), (status = 400), (status = 409)))]
 pub(crate) async fn renew(
     Service(locks): Service<Arc<Locks>>,
+    quota: CallerQuota,
     Path(name): Path<String>,
     Json(asked): Json<Renew>,
 ) -> Result<axum::Json<Lease>, Error> {
     let (name, lease) = (Name::new(name)?, LeaseId::parse(&asked.lease_id)?);
     let ttl = ttl(asked.ttl_ms)?;
     let token = locks.renew(&name, lease, ttl).await??;
+    quota.locked(name.as_str(), ttl.duration());
     Ok(axum::Json(Lease::new(name, lease, token, ttl)))
 }
 
@@ -211,6 +218,7 @@ pub(crate) async fn renew(
 pub(crate) async fn release(
     Service(locks): Service<Arc<Locks>>,
     Caller(caller): Caller,
+    (recorder, quota): (Recorder, CallerQuota),
     Path(name): Path<String>,
     Json(asked): Json<Release>,
 ) -> Result<axum::Json<Released>, Error> {
@@ -219,8 +227,17 @@ pub(crate) async fn release(
         caller.require("lock", "force", name.as_str())?;
     }
     let token = match (asked.lease_id, asked.force) {
-        (Some(lease), false) => Some(locks.release(&name, LeaseId::parse(&lease)?).await??),
-        (None, true) => locks.force_release(&name).await?.map(|ended| ended.token),
+        (Some(lease), false) => {
+            let token = locks.release(&name, LeaseId::parse(&lease)?).await??;
+            quota.unlocked(name.as_str());
+            Some(token)
+        }
+        (None, true) => {
+            let pending = recorder.begin("lock", "force", name.as_str()).await?;
+            let ended = locks.force_release(&name).await;
+            pending.settle(ended.is_err().then_some("store")).await;
+            ended?.map(|ended| ended.token)
+        }
         (Some(_), true) | (None, false) => {
             let message = "give the leaseId of the lease to end, or force: true to end whatever is in force";
             return Err(Error::invalid("invalid-body", message));

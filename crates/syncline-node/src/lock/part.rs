@@ -40,6 +40,10 @@ impl Part for LockPart {
         http::routes()
     }
 
+    fn verbs(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("lock", &["force"])]
+    }
+
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         let locks = Arc::new(Locks::new(setup.store.locks(), setup.events.clone(), setup.registry));
         if let Some(keys) = setup.find::<ReservedKeys>() {

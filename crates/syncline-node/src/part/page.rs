@@ -13,6 +13,8 @@ pub struct Page {
     pub(crate) files: Files,
     /// The word for it in the menu; a page without one is reached from elsewhere.
     pub(crate) menu: Option<&'static str>,
+    /// Whether its entry comes after those of the other systems.
+    pub(crate) menu_last: bool,
     /// Origins beside our own from which it shows images.
     pub(crate) image_origins: Vec<String>,
     /// Whether our own pages may put it into a frame.
@@ -22,13 +24,27 @@ pub struct Page {
 impl Page {
     /// A page at `path`, whose file is called `file` in the folder `F`.
     pub fn new<F: RustEmbed>(path: &'static str, file: &'static str) -> Page {
-        Page { path, file, files: F::get, menu: None, image_origins: Vec::new(), framed: false }
+        Page {
+            path,
+            file,
+            files: F::get,
+            menu: None,
+            menu_last: false,
+            image_origins: Vec::new(),
+            framed: false,
+        }
     }
 
     /// The page with an entry in the menu.
     #[must_use]
     pub fn in_menu(self, word: &'static str) -> Page {
         Page { menu: Some(word), ..self }
+    }
+
+    /// The page with an entry behind those of the other systems: a part that others need is built before them.
+    #[must_use]
+    pub fn in_menu_last(self, word: &'static str) -> Page {
+        Page { menu_last: true, ..self.in_menu(word) }
     }
 
     /// The page, allowed to show images from elsewhere.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{BuildError, Page, Services, Topic};
+use crate::access::Credentials;
 use crate::config::Config;
 use crate::events::Bus;
 use crate::metrics::Registry;
@@ -35,6 +36,8 @@ pub struct Setup<'a> {
     pub events: &'a Bus,
     /// Where series are registered.
     pub registry: &'a Registry,
+    /// The keys and issuers of callers.
+    pub(crate) credentials: &'a Credentials,
     pub(crate) built: Built,
 }
 

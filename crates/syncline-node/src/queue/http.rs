@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 use crate::Context;
 use crate::http::body::{Json, Path, Query};
-use crate::http::{Caller, Error};
+use crate::http::{Caller, CallerQuota, Error};
 use crate::part::{Name, Routes, Rules, Service};
 use crate::queue::{self, Queues, StatusView};
 
@@ -165,6 +165,7 @@ pub(crate) async fn one(
 pub(crate) async fn enqueue(
     Service(queues): Service<Queues>,
     Caller(caller): Caller,
+    quota: CallerQuota,
     Path(name): Path<String>,
     Json(enqueue): Json<Enqueue>,
 ) -> Result<(StatusCode, axum::Json<EnqueuedView>), Error> {
@@ -172,6 +173,7 @@ pub(crate) async fn enqueue(
         caller.require("queue", "urge", &name)?;
     }
     check_keys(&enqueue.keys)?;
+    quota.spend_adds(enqueue.keys.len())?;
     let done = queues.enqueue(&name, enqueue.kind, &enqueue.keys).await?;
     let view =
         EnqueuedView { added: done.added, moved: done.moved, again: done.again, unchanged: done.ignored };

@@ -50,6 +50,10 @@ impl Part for QueuePart {
         http::routes()
     }
 
+    fn verbs(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("queue", &["urge"])]
+    }
+
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         let queues = Queues::new(setup.store.queues(), &self.declared, setup.events, setup.registry);
         let started = queues.clone();

@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use syncline_core::state::json::Json;
 use syncline_core::state::names::{ID_MAX_BYTES, PAGE_MAX_BYTES, VALUE_MAX_BYTES};
 use syncline_core::state::{Change, InvalidSpace, Space, Start};
-use syncline_store::state::{Asked, BATCH_MAX, Batch, LIST_MAX, Listed, Page, Pushed};
+use syncline_store::state::{Asked, BATCH_MAX, Batch, LIST_MAX, Listed, NEW_EPOCH, Page, Pushed};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use crate::Context;
 use crate::http::body::{self, Path, Query};
-use crate::http::{Caller, Error, range, visible};
+use crate::http::{Caller, CallerQuota, Error, Recorder, range, visible};
 use crate::part::{Name, Routes, Rules, Service};
 use crate::state::States;
 
@@ -168,7 +168,7 @@ pub(crate) async fn list(
 }
 
 /// Spaces that begin with a prefix, and whether there are more.
-async fn in_prefix(
+pub(super) async fn in_prefix(
     states: &States,
     page: visible::Page<'_>,
 ) -> Result<(Vec<Listed>, bool), syncline_store::Error> {
@@ -222,6 +222,7 @@ pub(crate) async fn push(
     State(context): State<Arc<Context>>,
     Service(states): Service<Arc<States>>,
     Caller(caller): Caller,
+    (recorder, quota): (Recorder, CallerQuota),
     Path(space): Path<String>,
     request: Request,
 ) -> Result<axum::Json<PushReply>, Error> {
@@ -231,10 +232,20 @@ pub(crate) async fn push(
     }
     let bytes = body::read(request, &context.config.limits).await?;
     let batch = batch(&bytes)?;
+    super::quota::check(&states, &caller, &quota, batch.epoch == NEW_EPOCH, bytes.len()).await?;
     if batch.changes.iter().any(|change| matches!(change, Change::Reset(_))) {
         caller.require("state", "reset", space.as_str())?;
+        let pending = recorder.begin("state", "reset", space.as_str()).await?;
+        let pushed = states.push(&space, batch).await;
+        let taken = matches!(pushed, Ok(Pushed::Taken { .. }));
+        pending.settle((!taken).then_some("not-taken")).await;
+        return reply(pushed?);
     }
-    match states.push(&space, batch).await? {
+    reply(states.push(&space, batch).await?)
+}
+
+fn reply(pushed: Pushed) -> Result<axum::Json<PushReply>, Error> {
+    match pushed {
         Pushed::Taken { epoch, from, cursor, lost, now, .. } => {
             Ok(axum::Json(PushReply { epoch, from, cursor, lost, now: now.as_ms() }))
         }

@@ -9,10 +9,6 @@ use syncline_core::viewer::{Draft, REPORT_TTL, Report};
 use super::{Refused, ReportOutcome, Viewers, peers};
 use crate::clock;
 
-/// A report is renewed when the newest heartbeat is this much newer than at the last one: half of what a report covers in
-/// advance, so that hardly any heartbeat has to wait for the store.
-const RENEW_AFTER: Duration = Duration::from_secs(5);
-
 /// Longest wait for the store before it counts as unreadable.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -31,12 +27,8 @@ impl Viewers {
     }
 
     fn report_due(&self) -> bool {
-        let now = self.now();
         let local = self.local();
-        let newest = local.sessions.watched_until(now).map_or(0, Timestamp::as_ms);
-        let reported = local.reported_until.map_or(0, Timestamp::as_ms);
-        let renew = newest.saturating_sub(reported) >= RENEW_AFTER.as_millis() as u64;
-        local.report_anyway || renew || local.own_report.due(now, &local.sessions)
+        local.own_report.due(self.now(), &local.sessions)
     }
 
     /// Stores a report of the viewers as they are, and tells everybody who waits how that went.
@@ -44,16 +36,13 @@ impl Viewers {
         let draft = {
             let mut guard = self.local();
             let local = &mut *guard;
-            let now = self.now();
-            local.report_anyway = false;
-            local.reported_until = local.sessions.watched_until(now);
-            local.own_report.draft(now, &local.sessions)
+            local.own_report.draft(self.now(), &local.sessions)
         };
         let failure = self.put(draft).await.err();
         if let Some(error) = &failure {
             self.meters.store_errors.increment(1);
             self.failed_at_ms.store(self.now().as_ms(), Ordering::Relaxed);
-            self.local().report_anyway = true;
+            self.local().own_report.record_failed();
             tracing::warn!(error, "viewers could not be reported to the store");
         } else {
             self.failed_at_ms.store(0, Ordering::Relaxed);

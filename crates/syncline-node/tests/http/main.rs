@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 mod access;
+mod audit;
 mod auth;
 mod cors;
 mod door;
@@ -10,12 +11,15 @@ mod entities;
 mod events;
 mod guard;
 mod ingest;
+mod keys;
 mod kv;
 mod listings;
 mod locks;
 mod pages;
 mod queues;
+mod quotas;
 mod routes;
+mod sessions;
 mod state;
 mod tenants;
 mod texts_postgres;

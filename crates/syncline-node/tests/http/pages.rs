@@ -12,7 +12,8 @@ use crate::world::World;
 async fn every_page_is_served_as_html() {
     let world = World::new("").await;
     let pages = walk::every_page_is_whole(&world).await;
-    let expected = ["/", "/outbox", "/project", "/queue", "/state", "/state/frame", "/viewer"];
+    let expected =
+        ["/", "/access", "/audit", "/outbox", "/project", "/queue", "/state", "/state/frame", "/viewer"];
     assert_eq!(pages, BTreeSet::from(expected.map(str::to_owned)));
 }
 

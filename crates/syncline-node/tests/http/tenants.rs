@@ -41,7 +41,7 @@ fn tenant(letter: &str) -> TestKey {
     TestKey::new(&format!("{letter}-tenant"), &may.each_ref().map(String::as_str))
 }
 
-fn stamp() -> String {
+pub(crate) fn stamp() -> String {
     use syncline_core::state::Stamp;
     use syncline_core::time::Timestamp;
     let now_ms = u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();

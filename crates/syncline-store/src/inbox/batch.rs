@@ -14,12 +14,12 @@ use super::{Arrival, BATCH_MAX, unknown_type};
 use crate::Error;
 
 /// A batch while it is being decided.
-pub(crate) struct Batch<'a> {
-    sender: Option<&'a SenderId>,
-    arrivals: &'a [Arrival],
+pub(crate) struct Batch {
+    sender: Option<SenderId>,
+    arrivals: Vec<Arrival>,
     results: Vec<Option<EntryResult>>,
     /// For each type and entity the place of its newest change, and the places of those it covers.
-    newest: BTreeMap<(&'a str, &'a str), (usize, Vec<usize>)>,
+    newest: BTreeMap<(String, String), (usize, Vec<usize>)>,
 }
 
 /// The numbers under which a batch's entries are known, with digests of their contents; ascending.
@@ -38,11 +38,11 @@ pub(crate) struct Rows {
     pub(crate) changed_us: Vec<i64>,
 }
 
-impl<'a> Batch<'a> {
+impl Batch {
     /// Checks what needs no table. `known` says which types have one.
     pub(crate) fn new(
-        sender: Option<&'a SenderId>,
-        arrivals: &'a [Arrival],
+        sender: Option<SenderId>,
+        arrivals: Vec<Arrival>,
         known: &[EntityType],
     ) -> Result<Self, Error> {
         if arrivals.len() > BATCH_MAX {
@@ -57,10 +57,15 @@ impl<'a> Batch<'a> {
         Ok(Self { sender, arrivals, results, newest: BTreeMap::new() })
     }
 
+    /// The sender's name; empty where it gives none.
+    pub(crate) fn sender(&self) -> &str {
+        self.sender.as_ref().map_or("", SenderId::as_str)
+    }
+
     /// The numbers that are to be known from now on; `None` where the sender gives none. An entry that is there twice is
     /// asked for once.
     pub(crate) fn numbers(&mut self) -> Option<Numbers> {
-        self.sender?;
+        self.sender.as_ref()?;
         let mut digests: BTreeMap<i64, i64> = BTreeMap::new();
         for (place, arrival) in self.arrivals.iter().enumerate() {
             let (None, Some(entry)) = (&self.results[place], arrival.entry) else { continue };
@@ -92,12 +97,13 @@ impl<'a> Batch<'a> {
             if self.results[place].is_some() {
                 continue;
             }
-            let entity = (arrival.entity_type.as_str(), arrival.entity_id.as_str());
+            let entity = (arrival.entity_type.clone(), arrival.entity_id.clone());
             match self.newest.get_mut(&entity) {
                 None => drop(self.newest.insert(entity, (place, Vec::new()))),
                 Some((newest, covered)) => {
                     let (new, held) = (&self.arrivals[place], &self.arrivals[*newest]);
-                    if stamp(self.sender, new, now).supersedes(&stamp(self.sender, held, now)) {
+                    let sender = self.sender.as_ref();
+                    if stamp(sender, new, now).supersedes(&stamp(sender, held, now)) {
                         covered.push(*newest);
                         *newest = place;
                     } else {
@@ -109,11 +115,11 @@ impl<'a> Batch<'a> {
         let mut rows: BTreeMap<String, Rows> = BTreeMap::new();
         for ((entity_type, entity_id), (place, _)) in &self.newest {
             let arrival = &self.arrivals[*place];
-            let rows = rows.entry((*entity_type).to_owned()).or_default();
-            rows.ids.push((*entity_id).to_owned());
+            let rows = rows.entry(entity_type.clone()).or_default();
+            rows.ids.push(entity_id.clone());
             rows.payloads.push(arrival.payload.clone());
             rows.entries.push(arrival.entry.unwrap_or(0));
-            rows.changed_us.push(stamp(self.sender, arrival, now).at.as_us());
+            rows.changed_us.push(stamp(self.sender.as_ref(), arrival, now).at.as_us());
         }
         rows
     }
@@ -123,10 +129,10 @@ impl<'a> Batch<'a> {
         let written: HashSet<&str> = written.iter().map(String::as_str).collect();
         let same: HashSet<&str> = same.iter().map(String::as_str).collect();
         for ((of, entity_id), (place, covered)) in &self.newest {
-            if *of != entity_type {
+            if of != entity_type {
                 continue;
             }
-            let result = match (written.contains(entity_id), same.contains(entity_id)) {
+            let result = match (written.contains(entity_id.as_str()), same.contains(entity_id.as_str())) {
                 (true, _) => EntryResult::Applied,
                 (false, true) => EntryResult::Duplicate,
                 (false, false) => EntryResult::Stale,

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 use syncline_core::outbox::Moment;
 
 use super::{Detail, Entry, Receipt, Settings, State, Stats};
 use crate::Error;
+use crate::database::{FromRow, Row};
 
 /// Entries that wait in vain are looked for this often.
 pub(crate) const ORPHANS_EVERY: Duration = Duration::from_secs(10);
@@ -37,55 +35,51 @@ pub(crate) struct LineRow {
     fits: bool,
 }
 
-/// Rows of either engine, which never fail as a whole.
-macro_rules! from_rows {
-    ($($row:ty),+) => {$(
-        impl FromRow<'_, $row> for EntryRow {
-            fn from_row(row: &$row) -> sqlx::Result<Self> {
-                Ok(Self {
-                    id: row.try_get("id").map_err(drop),
-                    entity_type: row.try_get("entity_type").map_err(drop),
-                    entity_id: row.try_get("entity_id").map_err(drop),
-                    payload: row.try_get("payload").map_err(drop),
-                    created_us: row.try_get("created_us").map_err(drop),
-                    attempts: row.try_get("attempts").map_err(drop),
-                })
-            }
-        }
-
-        impl FromRow<'_, $row> for LineRow {
-            fn from_row(row: &$row) -> sqlx::Result<Self> {
-                let (blocker, fits) = (row.try_get("blocker")?, row.try_get("fits")?);
-                Ok(Self { row: EntryRow::from_row(row)?, blocker, fits })
-            }
-        }
-
-        impl FromRow<'_, $row> for DetailRow {
-            fn from_row(row: &$row) -> sqlx::Result<Self> {
-                let text = |place: usize| match row.try_get::<Option<String>, _>(place) {
-                    Ok(text) => text.unwrap_or_default(),
-                    Err(_) => UNREADABLE.to_owned(),
-                };
-                Ok(Self {
-                    id: row.try_get(0)?,
-                    entity_type: text(1),
-                    entity_id: text(2),
-                    bytes: row.try_get(3)?,
-                    created_us: row.try_get(4).unwrap_or(None),
-                    attempts: row.try_get(5).unwrap_or(0),
-                    due_ms: row.try_get(6)?,
-                    behind: row.try_get(7)?,
-                    lease_ms: row.try_get(8)?,
-                    claimed_by: row.try_get(9)?,
-                    last_error: row.try_get(10)?,
-                    processed_us: row.try_get(11)?,
-                    dead_ms: row.try_get(12)?,
-                })
-            }
-        }
-    )+};
+// None of these fails as a whole.
+impl FromRow for EntryRow {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.take(0).map_err(drop),
+            entity_type: row.take(1).map_err(drop),
+            entity_id: row.take(2).map_err(drop),
+            payload: row.take(3).map_err(drop),
+            created_us: row.take(4).map_err(drop),
+            attempts: row.take(5).map_err(drop),
+        })
+    }
 }
-from_rows!(SqliteRow, PgRow);
+
+impl FromRow for LineRow {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let (blocker, fits) = (row.take(6)?, row.take(7)?);
+        Ok(Self { row: EntryRow::from_row(row)?, blocker, fits })
+    }
+}
+
+impl FromRow for DetailRow {
+    fn from_row(mut row: Row) -> Result<Self, Error> {
+        let mut text = |place: usize| match row.take::<Option<String>>(place) {
+            Ok(text) => text.unwrap_or_default(),
+            Err(_) => UNREADABLE.to_owned(),
+        };
+        let (entity_type, entity_id) = (text(1), text(2));
+        Ok(Self {
+            id: row.take(0)?,
+            entity_type,
+            entity_id,
+            bytes: row.take(3)?,
+            created_us: row.take(4).unwrap_or(None),
+            attempts: row.take(5).unwrap_or(0),
+            due_ms: row.take(6)?,
+            behind: row.take(7)?,
+            lease_ms: row.take(8)?,
+            claimed_by: row.take(9)?,
+            last_error: row.take(10)?,
+            processed_us: row.take(11)?,
+            dead_ms: row.take(12)?,
+        })
+    }
+}
 
 /// What is shown of a text that is none.
 pub(crate) const UNREADABLE: &str = "(not readable as text)";
@@ -117,6 +111,7 @@ pub(crate) fn entry(row: EntryRow) -> Result<Entry, (Option<i64>, String)> {
 }
 
 /// What a claim found.
+#[derive(Default)]
 pub(crate) struct Found {
     /// Entries that are ours now.
     pub(crate) ours: Vec<Entry>,

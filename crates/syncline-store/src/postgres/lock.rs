@@ -17,13 +17,14 @@ use sqlx::postgres::PgPool;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 use tokio::task::JoinSet;
 
+use super::Engine;
 use super::listen::Listener;
-use super::{Engine, Session, now_ms};
-use crate::Error;
+use crate::database::statements_of;
 use crate::lock::{
     self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
     Row, holding, token_of,
 };
+use crate::{Backend, Error};
 
 /// How often a waiter looks although releases are announced: a notice can be lost on the way.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,119 +38,8 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const FLOOR_SETTLES_MS: i64 = 60_000;
 const CHANNEL: &str = "lock";
 
-/// The smallest token this moment allows: microseconds since the epoch.
-macro_rules! clock_token {
-    () => {
-        "least((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $5)"
-    };
-}
-
-/// name, lease, holder, ttl, greatest token of the clock. Gives the token, or no row where somebody else holds it. Who
-/// sees that at once writes nothing: even a row that is only locked has to reach the disk.
-const GRANT: &str = concat!(
-    "INSERT INTO syncline.locks (name, lease_id, holder, token, granted_at, expires_at) SELECT $1, $2, $3, greatest(",
-    clock_token!(),
-    ", token + 1), ",
-    now_ms!(),
-    ", ",
-    now_ms!(),
-    " + $4 FROM syncline.lock_floor WHERE NOT EXISTS (SELECT 1 FROM syncline.locks WHERE name = $1 AND lease_id <> $2 \
-     AND expires_at > ",
-    now_ms!(),
-    ") ON CONFLICT (name) DO UPDATE SET token = CASE WHEN syncline.locks.lease_id = excluded.lease_id \
-     AND syncline.locks.expires_at > ",
-    now_ms!(),
-    " THEN syncline.locks.token ELSE greatest(syncline.locks.token + 1, excluded.token) END, granted_at = CASE WHEN \
-     syncline.locks.lease_id = excluded.lease_id THEN syncline.locks.granted_at ELSE ",
-    now_ms!(),
-    " END, lease_id = excluded.lease_id, holder = excluded.holder, expires_at = ",
-    now_ms!(),
-    " + $4 WHERE syncline.locks.expires_at <= ",
-    now_ms!(),
-    " OR syncline.locks.lease_id = excluded.lease_id RETURNING token"
-);
-/// name, how long a mark lasts, longest lease. Says that somebody waits, unless that was said a moment ago, and reads
-/// the lock. The longest lease there is bounds what the row may claim.
-const WANT: &str = concat!(
-    "WITH marked AS (UPDATE syncline.locks SET wanted_until = ",
-    now_ms!(),
-    " + $2, expires_at = least(expires_at, ",
-    now_ms!(),
-    " + $3) WHERE name = $1 AND (wanted_until < ",
-    now_ms!(),
-    " + $2 / 2 OR greatest(wanted_until - $2, expires_at - $3) > ",
-    now_ms!(),
-    ") RETURNING name, holder, token, granted_at, expires_at), \
-     seen AS (SELECT * FROM marked UNION ALL SELECT name, holder, token, granted_at, expires_at FROM syncline.locks \
-     WHERE name = $1 AND NOT EXISTS (SELECT 1 FROM marked)) \
-     SELECT name, holder, token, ",
-    now_ms!(),
-    " - granted_at, expires_at - ",
-    now_ms!(),
-    " FROM seen"
-);
-const LOOK: &str = concat!(
-    "SELECT name, holder, token, ",
-    now_ms!(),
-    " - granted_at, expires_at - ",
-    now_ms!(),
-    " FROM syncline.locks WHERE name = $1 AND expires_at > ",
-    now_ms!()
-);
-const RENEW: &str = concat!(
-    "UPDATE syncline.locks SET expires_at = ",
-    now_ms!(),
-    " + $3 WHERE name = $1 AND lease_id = $2 AND expires_at > ",
-    now_ms!(),
-    " RETURNING token"
-);
-/// name, lease, channel, who tells.
-const RELEASE: &str = concat!(
-    "WITH freed AS (UPDATE syncline.locks SET lease_id = NULL, expires_at = ",
-    now_ms!(),
-    " WHERE name = $1 AND lease_id = $2 AND expires_at > ",
-    now_ms!(),
-    " RETURNING name, token, wanted_until > expires_at AS wanted) \
-     SELECT token, CASE WHEN wanted THEN pg_notify($3, $4 || name)::text END FROM freed"
-);
-/// name, channel, who tells. The row is locked before it is read, so that what is returned is what is ended.
-const FORCE: &str = concat!(
-    "WITH held AS (SELECT name, holder, token, ",
-    now_ms!(),
-    " - granted_at AS age, expires_at - ",
-    now_ms!(),
-    " AS left_ms FROM syncline.locks WHERE name = $1 AND expires_at > ",
-    now_ms!(),
-    " FOR UPDATE), freed AS (UPDATE syncline.locks SET lease_id = NULL, expires_at = ",
-    now_ms!(),
-    " FROM held WHERE syncline.locks.name = held.name RETURNING syncline.locks.name) \
-     SELECT held.name, held.holder, held.token, held.age, held.left_ms, pg_notify($2, $3 || held.name)::text \
-     FROM held JOIN freed ON freed.name = held.name"
-);
-const LEASE: &str = "SELECT lease_id FROM syncline.locks WHERE name = $1";
-const LIST: &str = concat!(
-    "SELECT name, holder, token, ",
-    now_ms!(),
-    " - granted_at, expires_at - ",
-    now_ms!(),
-    " FROM syncline.locks WHERE name >= $1 AND name < $2 AND expires_at > (SELECT ",
-    now_ms!(),
-    ") ORDER BY name LIMIT $3"
-);
-/// limit, age. Rows that others are changing at this moment are in use.
-const FORGET: &str = concat!(
-    "DELETE FROM syncline.locks WHERE name IN (SELECT name FROM syncline.locks WHERE token <= (SELECT settled FROM syncline.lock_floor) \
-     AND expires_at < (SELECT ",
-    now_ms!(),
-    ") - $2 LIMIT $1 FOR UPDATE SKIP LOCKED)"
-);
-/// Lifts the floor above what may be forgotten the next time.
-const RAISE_FLOOR: &str = concat!(
-    "UPDATE syncline.lock_floor SET settled = token, raised_at = ",
-    now_ms!(),
-    ", token = greatest(token, coalesce((SELECT max(syncline.locks.token) FROM syncline.locks), 0)) WHERE raised_at <= ",
-    now_ms!(),
-    " - $1"
+statements_of!("lock.postgres":
+    WANT, LOOK, RENEW, RELEASE, FORCE, LEASE, LIST, FORGET, RAISE_FLOOR,
 );
 
 /// What all ports of one engine share.
@@ -189,16 +79,12 @@ impl Locks for PostgresLocks {
         lock::check_holder(request.holder)?;
         loop {
             let mut session = self.engine.statement().await?;
-            let token = grant(
-                &self.engine,
-                &mut session,
-                (request.name.as_str(), request.lease, request.holder),
-                ttl_ms(request.ttl),
-            )
-            .await?;
+            let grant = self.engine.query(lock::GRANT.of(Backend::Postgres)).bind(request.name.as_str());
+            let grant = grant.bind(request.lease.text()).bind(request.holder).bind(ttl_ms(request.ttl));
+            let granted: Option<(i64,)> = session.first(grant.bind(CLOCK_TOKEN_MAX)).await?;
             session.commit().await?;
-            if let Some(token) = token {
-                return Ok(Acquired::Granted { token });
+            if let Some((token,)) = granted {
+                return Ok(Acquired::Granted { token: token_of(token) });
             }
             // Between the two statements it may have been given back, and then it is asked for again.
             if let Some(held) = self.held(request).await? {
@@ -318,18 +204,6 @@ impl PostgresLocks {
         session.commit().await?;
         Ok(Err(lock::refused(found.map(|(lease,)| lease), lease)))
     }
-}
-
-/// Grants a lock, also inside a transaction that does more; `None` where somebody else holds it.
-pub(super) async fn grant(
-    engine: &Engine,
-    session: &mut Session,
-    (name, lease, holder): (&str, LeaseId, &str),
-    ttl_ms: i64,
-) -> Result<Option<Token>, Error> {
-    let grant = engine.query(GRANT).bind(name.to_owned()).bind(lease.text()).bind(holder.to_owned());
-    let granted: Option<(i64,)> = session.first(grant.bind(ttl_ms).bind(CLOCK_TOKEN_MAX)).await?;
-    Ok(granted.map(|(token,)| token_of(token)))
 }
 
 /// Passes on what other nodes announce, until the store is closed or gone.

@@ -1,4 +1,4 @@
-//! The outbox on PostgreSQL.
+//! What is PostgreSQL's own of the outbox: claims and their ends, and hearing of others.
 //!
 //! A claim is one statement that locks the first rows in line (`FOR UPDATE SKIP LOCKED`), looks at each for an earlier
 //! entry of the same entity, and takes those that have none. What has to wait for another is moved out of the line, behind
@@ -8,270 +8,173 @@
 //! Claims and their ends are committed without waiting for the disk: what the server's power takes with it is an entry
 //! sent once more, which the receiver knows.
 
-mod admin;
 pub(super) mod fit;
 mod listen;
-pub(super) mod sql;
+pub(crate) mod sql;
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::PgConnection;
-use sqlx::postgres::PgArguments;
-use sqlx::query::QueryScalar;
-use syncline_core::outbox::{Moment, SenderId, Verdict};
-use tokio::sync::watch;
+use serde_json::{Map, Value as Json};
 
 use self::sql::*;
-use super::{Engine, Session};
-use crate::Error;
-use crate::outbox::check::{Fate, SettleRow};
-use crate::outbox::row::{self, EntryRow, LineRow, ORPHANS_EVERY, ROUNDS_MAX};
-use crate::outbox::{
-    CLAIM_BYTES_MAX, ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate,
-    Settings, Stats, Which, check,
-};
+use super::Engine;
+use crate::database::{Database, Transaction, Value, values};
+use crate::outbox::check::{self, Fate, SettleRow};
+use crate::outbox::port::{Attempt, Claims, Request};
+use crate::outbox::row::{self, LineRow, SETTINGS};
+use crate::outbox::update::quoted;
+use crate::outbox::wakes::Wakes;
+use crate::outbox::{CLAIM_BYTES_MAX, ClaimId, Kind, ReceiptUpdate};
+use crate::{Error, names};
 
-/// The outbox port on PostgreSQL.
+/// Claims on PostgreSQL.
 #[derive(Debug)]
-pub(crate) struct PostgresOutbox {
+pub(crate) struct PostgresClaims {
     engine: Engine,
-    /// When entries that wait in vain were looked for last.
-    orphans_at: Mutex<Option<Instant>>,
+    database: Database,
 }
 
-impl PostgresOutbox {
+impl PostgresClaims {
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, orphans_at: Mutex::new(None) }
+        Self { database: Database::new(engine.clone()), engine }
     }
 }
 
 #[async_trait]
-impl Outbox for PostgresOutbox {
-    async fn sender(&self) -> Result<SenderId, Error> {
-        let mut session = self.engine.statement().await?;
-        let sender: String = session.value(self.engine.query(SENDER)).await?;
-        session.commit().await?;
-        SenderId::new(sender).map_err(|error| Error::invalid("sender", error.to_string()))
+impl Claims for PostgresClaims {
+    async fn claim(&self, request: Request) -> Result<Attempt, Error> {
+        self.database.write_unsynced(move |transaction| Box::pin(claim(transaction, request))).await
     }
 
-    async fn enqueue(&self, entries: &[NewEntry]) -> Result<Vec<i64>, Error> {
-        check::new_entries(entries)?;
-        let mut session = self.engine.statement().await?;
-        let ids: Vec<(i64,)> = session.all(self.engine.query(INSERT).bind(as_json(entries))).await?;
-        session.commit().await?;
-        self.engine.outbox.wake();
-        Ok(ids.into_iter().map(|(id,)| id).collect())
+    async fn settle(&self, claim: ClaimId, rows: Vec<SettleRow>) -> Result<(Vec<i64>, bool), Error> {
+        self.database.write_unsynced(move |transaction| Box::pin(settle(transaction, claim, rows))).await
     }
 
-    async fn fetch_pending(&self, limit: usize) -> Result<Vec<Entry>, Error> {
-        let limit = check::count("entries", limit)?;
-        let mut session = self.engine.transaction().await?;
-        let rows: Vec<EntryRow> = session.all(self.engine.query(PENDING).bind(limit)).await?;
-        session.commit().await?;
-        Ok(rows.into_iter().filter_map(|row| row::entry(row).ok()).collect())
-    }
-
-    async fn mark_processed(&self, ids: &[i64], at: Option<Moment>) -> Result<u64, Error> {
-        check::count("ids", ids.len())?;
-        let mut session = self.engine.transaction().await?;
-        let mark = self.engine.query(MARK).bind(ids.to_vec()).bind(at.map(|at| at.to_string()));
-        let marked = session.execute(mark).await?;
-        session.execute(self.engine.query(FREE).bind(ids.to_vec())).await?;
-        session.commit().await?;
-        self.engine.outbox.wake();
-        Ok(marked)
-    }
-
-    async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error> {
-        let (limit, lease_ms) = check::claim(worker, limit, lease)?;
-        let claim = ClaimId(i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1));
-        for _ in 0..ROUNDS_MAX {
-            let mut session = Session::unsynced(&self.engine).await?;
-            let take = self
-                .engine
-                .query(CLAIM)
-                .bind(i32::from(kind == Kind::File))
-                .bind(limit)
-                .bind(claim.0)
-                .bind(lease_ms);
-            let take = take.bind(worker.to_owned()).bind(CLAIM_BYTES_MAX as i64);
-            let rows: Vec<LineRow> = session.all(take).await?;
-            let found = row::sort_out(rows, limit);
-            if !found.blocked.is_empty() {
-                let (ids, blockers): (Vec<i64>, Vec<i64>) = found.blocked.into_iter().unzip();
-                session.execute(self.engine.query(DEFER).bind(ids).bind(blockers)).await?;
-            }
-            if !found.unreadable.is_empty() {
-                let (ids, reasons): (Vec<i64>, Vec<String>) = found.unreadable.iter().cloned().unzip();
-                session.execute(self.engine.query(BURY).bind(ids.clone()).bind(reasons)).await?;
-                session.execute(self.engine.query(FREE).bind(ids)).await?;
-            }
-            let (unreadable, idle) = (found.unreadable, found.ours.is_empty());
-            let look_in = match found.more {
-                true => Some(Duration::ZERO),
-                false => self.next_look(&mut session, kind, idle).await?,
-            };
-            if look_in == Some(Duration::ZERO) {
-                session.execute(self.engine.query(BRING_BACK)).await?;
-            }
-            session.commit().await?;
-            if !idle {
-                self.engine.outbox.note_found();
-            }
-            if !idle || !unreadable.is_empty() || look_in != Some(Duration::ZERO) {
-                return Ok(Claimed { claim, entries: found.ours, unreadable, look_in });
-            }
-        }
-        Ok(Claimed { claim, entries: Vec::new(), unreadable: Vec::new(), look_in: Some(Duration::ZERO) })
-    }
-
-    async fn settle(&self, claim: ClaimId, verdicts: &[(i64, Verdict)]) -> Result<Vec<i64>, Error> {
-        let settle_rows = check::settle_rows(verdicts)?;
-        if settle_rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut session = Session::unsynced(&self.engine).await?;
-        let mut settled: Vec<i64> = Vec::new();
-        for (sql, fate) in [(DONE, Fate::Done), (FAILED, Fate::Failed), (GIVEN_BACK, Fate::GivenBack)] {
-            let these: Vec<&SettleRow> = settle_rows.iter().filter(|row| row.fate() == fate).collect();
-            if these.is_empty() {
-                continue;
-            }
-            let ids: Vec<i64> = these.iter().map(|row| row.id).collect();
-            let mut settle = self.engine.query(sql).bind(claim.0).bind(ids);
-            if fate == Fate::Failed {
-                let delays: Vec<Option<i64>> = these.iter().map(|row| row.after_ms).collect();
-                let reasons: Vec<Option<String>> = these.iter().map(|row| row.reason.clone()).collect();
-                settle = settle.bind(delays).bind(reasons);
-            }
-            settled.extend(session.all::<(i64,)>(settle).await?.into_iter().map(|(id,)| id));
-        }
-        let ended = check::ended(&settle_rows, &settled);
-        let freed = session.execute(self.engine.query(FREE).bind(ended)).await?;
-        session.commit().await?;
-        if freed > 0 {
-            self.engine.outbox.wake();
-        }
-        Ok(settled)
-    }
-
-    async fn renew(&self, claim: ClaimId, ids: &[i64], lease: Duration) -> Result<Vec<i64>, Error> {
-        check::count("ids", ids.len())?;
-        let lease_ms = check::lease_ms(lease)?;
-        let mut session = Session::unsynced(&self.engine).await?;
-        let renew = self.engine.query(RENEW).bind(claim.0).bind(ids.to_vec()).bind(lease_ms);
-        let renewed: Vec<(i64,)> = session.all(renew).await?;
-        session.commit().await?;
-        Ok(renewed.into_iter().map(|(id,)| id).collect())
-    }
-
-    async fn stats(&self) -> Result<Stats, Error> {
-        self.read_stats().await
-    }
-
-    async fn list(&self, list: List, after: Option<i64>, limit: usize) -> Result<Vec<Detail>, Error> {
-        self.read_list(list, after, check::count("entries", limit)?).await
-    }
-
-    async fn entry(&self, id: i64) -> Result<Option<(Detail, String)>, Error> {
-        self.read_entry(id).await
-    }
-
-    async fn retry(&self, which: &Which) -> Result<u64, Error> {
-        let retried = self.change_dead(RETRY, RETRY_DEAD, check::which(which)?).await?;
-        self.engine.outbox.wake();
-        Ok(retried)
-    }
-
-    async fn discard(&self, which: &Which) -> Result<u64, Error> {
-        self.change_dead(DISCARD, DISCARD_DEAD, check::which(which)?).await
-    }
-
-    async fn cleanup(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {
-        let limit = check::count("entries", limit)?;
-        let older_than_ms = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX / 2);
-        let mut session = self.engine.transaction().await?;
-        let removed: i64 = session.value(self.engine.query(CLEANUP).bind(older_than_ms).bind(limit)).await?;
-        session.commit().await?;
-        Ok(removed.unsigned_abs())
-    }
-
-    fn wakes(&self) -> watch::Receiver<u64> {
+    fn follow(&self) -> &Wakes {
         listen::follow(&self.engine);
-        self.engine.outbox.subscribe()
+        &self.engine.outbox
     }
 
-    async fn settings(&self) -> Result<Settings, Error> {
-        self.read_settings().await
-    }
-
-    async fn set_settings(&self, settings: &Settings) -> Result<(), Error> {
-        self.write_settings(settings).await
-    }
-
-    async fn store_receipt(&self, receipt: &Receipt, update: Option<&ReceiptUpdate>) -> Result<(), Error> {
-        check::receipt(receipt)?;
-        update.map_or(Ok(()), ReceiptUpdate::check)?;
-        self.write_receipt(receipt, update).await
-    }
-
-    async fn receipt(&self, entry: i64) -> Result<Option<Receipt>, Error> {
-        let mut session = self.engine.statement().await?;
-        let receipt: Option<row::ReceiptRow> = session.first(self.engine.query(RECEIPT).bind(entry)).await?;
-        session.commit().await?;
-        Ok(receipt.map(row::receipt))
-    }
-
-    async fn receipt_of(&self, file_id: &str) -> Result<Option<Receipt>, Error> {
-        let mut session = self.engine.statement().await?;
-        let receipt = self.engine.query(RECEIPT_OF).bind(file_id.to_owned());
-        let receipt: Option<row::ReceiptRow> = session.first(receipt).await?;
-        session.commit().await?;
-        Ok(receipt.map(row::receipt))
+    fn wakes(&self) -> &Wakes {
+        &self.engine.outbox
     }
 }
 
-impl PostgresOutbox {
-    /// When there may be more to claim. Entries that wait in vain are let go now and then, while there is nothing else to do.
-    async fn next_look(
-        &self,
-        session: &mut Session,
-        kind: Kind,
-        idle: bool,
-    ) -> Result<Option<Duration>, Error> {
-        if idle && self.orphans_are_due() && session.execute(self.engine.query(FREE_ORPHANS)).await? > 0 {
-            return Ok(Some(Duration::ZERO));
-        }
-        let next_ms: Option<i64> =
-            session.value(self.engine.query(NEXT_LOOK).bind(i32::from(kind == Kind::File))).await?;
+async fn claim(transaction: &mut Transaction<'_>, request: Request) -> Result<Attempt, Error> {
+    let files = i64::from(request.kind == Kind::File);
+    let Request { limit, claim, lease_ms, worker, orphans, .. } = request;
+    let take = values![files, limit, claim.0, lease_ms, worker, CLAIM_BYTES_MAX as i64];
+    let rows: Vec<LineRow> = transaction.query(CLAIM.into(), &take).await?;
+    let mut found = row::sort_out(rows, limit);
+    if !found.blocked.is_empty() {
+        let (ids, blockers): (Vec<i64>, Vec<i64>) = std::mem::take(&mut found.blocked).into_iter().unzip();
+        transaction.execute(DEFER, &values![ids, blockers]).await?;
+    }
+    if !found.unreadable.is_empty() {
+        let (ids, reasons): (Vec<i64>, Vec<String>) = found.unreadable.iter().cloned().unzip();
+        transaction.execute(BURY, &values![ids.clone(), reasons]).await?;
+        transaction.execute(FREE, &values![ids]).await?;
+    }
+    let look_in = if found.more {
+        Some(Duration::ZERO)
+    } else if found.ours.is_empty() && orphans.are_due() && transaction.execute(FREE_ORPHANS, &[]).await? > 0
+    {
+        // Entries that wait in vain are let go now and then, while there is nothing else to do.
+        Some(Duration::ZERO)
+    } else {
+        let next_ms: Option<i64> = transaction.value(NEXT_LOOK, &values![files]).await?;
         // A millisecond more, so that it is due by then.
-        Ok(next_ms.map(|ms| if ms <= 0 { Duration::ZERO } else { row::duration(ms + 1) }))
-    }
-
-    fn orphans_are_due(&self) -> bool {
-        let mut at = self.orphans_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let due = at.is_none_or(|at| at.elapsed() >= ORPHANS_EVERY);
-        if due {
-            *at = Some(Instant::now());
-        }
-        due
-    }
-}
-
-/// Inserts entries through a connection that is the caller's.
-pub(crate) async fn insert(connection: &mut PgConnection, entries: &[NewEntry]) -> sqlx::Result<Vec<i64>> {
-    let insert: QueryScalar<'_, _, i64, PgArguments> = sqlx::query_scalar(INSERT);
-    insert.bind(as_json(entries)).fetch_all(connection).await
-}
-
-/// Entries as one JSON document: the server makes of each value what the column's type is, whichever that is.
-fn as_json(entries: &[NewEntry]) -> String {
-    let quoted = |text: &str| serde_json::to_string(text).expect("text has a JSON");
-    let one = |entry: &NewEntry| {
-        let (entity_type, entity_id) = (quoted(&entry.entity_type), quoted(&entry.entity_id));
-        format!(r#"{{"entity_type":{entity_type},"entity_id":{entity_id},"payload":{}}}"#, entry.payload)
+        next_ms.map(|ms| if ms <= 0 { Duration::ZERO } else { row::duration(ms + 1) })
     };
-    format!("[{}]", entries.iter().map(one).collect::<Vec<_>>().join(","))
+    if look_in == Some(Duration::ZERO) {
+        transaction.execute(BRING_BACK, &[]).await?;
+    }
+    Ok(Attempt { found, look_in })
+}
+
+async fn settle(
+    transaction: &mut Transaction<'_>,
+    claim: ClaimId,
+    rows: Vec<SettleRow>,
+) -> Result<(Vec<i64>, bool), Error> {
+    let mut settled: Vec<i64> = Vec::new();
+    for (sql, fate) in [(DONE, Fate::Done), (FAILED, Fate::Failed), (GIVEN_BACK, Fate::GivenBack)] {
+        let these: Vec<&SettleRow> = rows.iter().filter(|row| row.fate() == fate).collect();
+        if these.is_empty() {
+            continue;
+        }
+        let mut settle = values![claim.0, these.iter().map(|row| row.id).collect::<Vec<i64>>()];
+        if fate == Fate::Failed {
+            let delays: Vec<Option<i64>> = these.iter().map(|row| row.after_ms).collect();
+            let reasons: Vec<Option<String>> = these.iter().map(|row| row.reason.clone()).collect();
+            settle.extend(values![delays, reasons]);
+        }
+        settled.extend(transaction.column::<i64>(sql.into(), &settle).await?);
+    }
+    let ended = check::ended(&rows, &settled);
+    let freed = transaction.execute(FREE, &values![ended]).await?;
+    Ok((settled, freed > 0))
+}
+
+/// Changes the application's row for a file, where it has such a table.
+pub(crate) async fn update_row(
+    transaction: &mut Transaction<'_>,
+    file_id: String,
+    update: ReceiptUpdate,
+) -> Result<(), Error> {
+    let columns: Vec<(String, String)> =
+        transaction.query(COLUMNS.into(), &values![update.quoted_table()]).await?;
+    if columns.is_empty() {
+        return Ok(());
+    }
+    update.check_columns(&columns.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())?;
+    // Bound as what it is and cast to what the column is, be it an ENUM or a time.
+    let kind = |name: &str| columns.iter().find(|column| column.0 == name).map_or("text", |column| &column.1);
+    let set = update.set.iter().enumerate().map(|(n, (column, value))| {
+        let given = if matches!(value, Value::Text(_)) { "::text" } else { "" };
+        format!("{} = ${}{given}::{}", quoted(column), n + 2, kind(column))
+    });
+    let (set, id) = (set.collect::<Vec<_>>().join(", "), quoted(&update.id_column));
+    let sql = format!(
+        "UPDATE {} SET {set} WHERE {id}::text = CASE WHEN pg_typeof({id}) = 'uuid'::regtype THEN lower($1) ELSE $1 END",
+        update.quoted_table()
+    );
+    let values: Vec<Value> =
+        [file_id.into()].into_iter().chain(update.set.into_iter().map(|(_, value)| value)).collect();
+    transaction.execute(names::kept(sql), &values).await.map(drop)
+}
+
+pub(crate) async fn read_settings(transaction: &mut Transaction<'_>) -> Result<[Option<String>; 4], Error> {
+    let rows: Vec<String> = match transaction.value(HAS_SETTINGS, &[]).await? {
+        true => transaction.column(SETTINGS_ROWS.into(), &[]).await?,
+        false => Vec::new(),
+    };
+    let rows = rows.into_iter().filter_map(|row| serde_json::from_str(&row).ok());
+    Ok(settings_in(&rows.collect::<Vec<_>>()))
+}
+
+/// The columns of the table of settings, which is made where there is none.
+pub(crate) async fn settings_columns(transaction: &mut Transaction<'_>) -> Result<Vec<String>, Error> {
+    if !transaction.value::<bool>(HAS_SETTINGS, &[]).await? {
+        transaction.script(CREATE_SETTINGS).await?;
+    }
+    transaction.column(SETTINGS_COLUMNS.into(), &[]).await
+}
+
+/// What rows of `system_settings` say, in the order of [`SETTINGS`]: as columns, or as keys with values.
+fn settings_in(rows: &[Map<String, Json>]) -> [Option<String>; 4] {
+    SETTINGS.map(|name| {
+        rows.iter().find_map(|row| {
+            let named = |row: &&Map<String, Json>| {
+                ["key", "name"].iter().any(|key| row.get(*key).and_then(Json::as_str) == Some(name))
+            };
+            let value = row.get(name).or_else(|| Some(row).filter(named)?.get("value"))?;
+            match value {
+                Json::Null => None,
+                Json::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            }
+        })
+    })
 }

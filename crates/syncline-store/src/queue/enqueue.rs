@@ -6,6 +6,7 @@ use syncline_core::queue::{Enqueued, Full, Kind, Limits, Move, Standing};
 
 use super::row::{Header, Row, RowState};
 use super::table::{Table, Work};
+use crate::Error;
 
 /// Puts keys into the line, or none of them if there is no room.
 pub(crate) struct Enqueue {
@@ -17,7 +18,7 @@ pub(crate) struct Enqueue {
 impl Work for Enqueue {
     type Made = Result<Enqueued, Full>;
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<Self::Made, Error> {
         let Self { limits, kind, keys } = self;
         let mut header = table.open().await?;
         let mut found = table.find(&keys).await?;
@@ -39,7 +40,7 @@ impl Work for Enqueue {
 }
 
 /// The key that nothing may be put in front of, where `kind` could want to. While something runs there is none.
-async fn head<T: Table>(table: &mut T, header: &Header, kind: Kind) -> Result<Option<Row>, T::Error> {
+async fn head(table: &mut Table<'_, '_>, header: &Header, kind: Kind) -> Result<Option<Row>, Error> {
     let matters = matches!(kind, Kind::Retry | Kind::Priority);
     if !matters || header.running > 0 || header.waiting == 0 {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! Following what other processes do to a queue.
 //!
-//! Where the database can notify, it does ([`Tables::listen`]). Polling the headers of the queues that somebody watches is
+//! Where the database can notify, it does ([`QueueNotices`](super::table::QueueNotices)). Polling the headers of the queues that somebody watches is
 //! the net below that, and the only way where it cannot. The task ends when nobody watches any more or the store is
 //! closed, so it keeps nothing open that nobody wants.
 
@@ -19,7 +19,7 @@ const LOOK_EVERY_WHILE_LISTENING: Duration = Duration::from_secs(5);
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Starts to follow what is watched, unless somebody does.
-pub(crate) fn start<D: Tables>(tables: &D, registry: &QueueRegistry) {
+pub(crate) fn start(tables: &Tables, registry: &QueueRegistry) {
     if registry.begin_following() {
         let (tables, registry) = (tables.clone(), registry.clone());
         tokio::spawn(async move {
@@ -31,7 +31,7 @@ pub(crate) fn start<D: Tables>(tables: &D, registry: &QueueRegistry) {
     }
 }
 
-async fn look<D: Tables>(tables: &D, registry: &QueueRegistry) {
+async fn look(tables: &Tables, registry: &QueueRegistry) {
     let mut known: HashMap<String, i64> = HashMap::new();
     while let Some(watched) = registry.watched_or_stop() {
         match tables.versions(watched).await {
@@ -53,9 +53,9 @@ async fn look<D: Tables>(tables: &D, registry: &QueueRegistry) {
     }
 }
 
-async fn listen<D: Tables>(tables: &D, registry: &QueueRegistry) {
+async fn listen(tables: &Tables, registry: &QueueRegistry) {
     loop {
-        let Err(error) = tables.listen(registry).await;
+        let Err(error) = tables.notices().listen(registry).await;
         registry.set_listening(false);
         tracing::debug!(%error, "the listening connection for queues failed; changes are polled until it is opened again");
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;

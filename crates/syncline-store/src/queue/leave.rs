@@ -6,6 +6,7 @@ use syncline_core::queue::{Answer, Limits, Outcome, Settled};
 
 use super::row::{Header, KeyUpdate, Row, RowState, ms};
 use super::table::{Table, Work};
+use crate::Error;
 
 /// Results beyond the limit that one transaction deletes, besides as many as it brings.
 const TRIM_STEP: usize = 1_000;
@@ -19,7 +20,7 @@ pub(crate) struct Dequeue {
 impl Work for Dequeue {
     type Made = (usize, u64);
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<Self::Made, Error> {
         let mut header = table.open().await?;
         let keys: Vec<String> = self.outcomes.iter().map(|(key, _)| key.clone()).collect();
         let mut found = table.find(&keys).await?;
@@ -96,12 +97,12 @@ pub(super) fn leave(
 }
 
 /// Writes what became of rows, and lets the oldest results go where there are too many.
-pub(super) async fn replace<T: Table>(
-    table: &mut T,
+pub(super) async fn replace(
+    table: &mut Table<'_, '_>,
     header: &mut Header,
     limits: &Limits,
     mut updates: Vec<KeyUpdate>,
-) -> Result<(), T::Error> {
+) -> Result<(), Error> {
     if updates.is_empty() {
         return Ok(());
     }
@@ -117,12 +118,12 @@ pub(super) async fn replace<T: Table>(
 }
 
 /// Lets the oldest results go where there are too many, now that `brought` more are there.
-pub(super) async fn trim<T: Table>(
-    table: &mut T,
+pub(super) async fn trim(
+    table: &mut Table<'_, '_>,
     header: &mut Header,
     limits: &Limits,
     brought: usize,
-) -> Result<(), T::Error> {
+) -> Result<(), Error> {
     let beyond =
         usize::try_from(header.done + header.failed).unwrap_or(0).saturating_sub(limits.max_results as usize);
     if beyond > 0 {

@@ -6,16 +6,17 @@ use syncline_core::queue::Limits;
 
 use super::row::{Header, Row};
 use super::table::Table;
+use crate::Error;
 
 /// The next `count` that wait, which must be that many; `running` are the ages of the others in line. After [`max_overtakes`](Limits::max_overtakes) in a row that
 /// overtook an older key, the one that has been in line longest goes next.
-pub(super) async fn next<T: Table>(
-    table: &mut T,
+pub(super) async fn next(
+    table: &mut Table<'_, '_>,
     header: &mut Header,
     limits: &Limits,
     running: &HashSet<i64>,
     count: usize,
-) -> Result<Vec<Row>, T::Error> {
+) -> Result<Vec<Row>, Error> {
     let mut by_rank = table.line(header.front, count).await?;
     if !all_wait(&mut by_rank, running) {
         // Those that run are behind the front only where others overtook.

@@ -14,13 +14,14 @@ use super::registry::ProcessClock;
 use super::row::{Header, Row, Success};
 use super::table::{Table, Work};
 use super::{Claimed, Ended, Run, Status, leave, order, pace};
+use crate::Error;
 
 /// Retries that come back in one transaction; the rest in the next.
 const RETRIES_STEP: usize = 1_000;
 
 /// A transaction on one queue that uses its pacer: the header's row is locked, and the pacer is held.
-pub(crate) struct PacedTransaction<'a, T: Table> {
-    table: &'a mut T,
+pub(crate) struct PacedTransaction<'a, 't, 'c> {
+    table: &'a mut Table<'t, 'c>,
     pacer: &'a mut Pacer,
     clock: ProcessClock,
     limits: Limits,
@@ -62,7 +63,7 @@ pub(crate) struct Paced {
 impl Work for Claim {
     type Made = (Claimed, Pacer);
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<Self::Made, Error> {
         let Self { mut paced, max } = self;
         let mut transaction = PacedTransaction::open(table, &mut paced).await?;
         let lost = transaction.lose().await?;
@@ -79,7 +80,7 @@ impl Work for Claim {
 impl Work for Settle {
     type Made = (Vec<Ended>, u64, Pacer);
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<Self::Made, Error> {
         let Self { mut paced, mut answers } = self;
         let mut named = HashSet::with_capacity(answers.len());
         answers.retain(|(call, _)| named.insert(*call));
@@ -105,7 +106,7 @@ impl Work for Settle {
 impl Work for Renew {
     type Made = (Vec<Option<Instant>>, Pacer);
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<Self::Made, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<Self::Made, Error> {
         let Self { mut paced, calls } = self;
         let mut transaction = PacedTransaction::open(table, &mut paced).await?;
         let (clock, now) = (transaction.clock, transaction.clock.now());
@@ -178,8 +179,8 @@ fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Clai
     }
 }
 
-impl<'a, T: Table> PacedTransaction<'a, T> {
-    async fn open(table: &'a mut T, paced: &'a mut Paced) -> Result<Self, T::Error> {
+impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
+    async fn open(table: &'a mut Table<'t, 'c>, paced: &'a mut Paced) -> Result<Self, Error> {
         let Paced { pacer, clock, limits } = paced;
         let (clock, limits) = (*clock, *limits);
         let header = table.open().await?;
@@ -198,7 +199,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
 
     /// Nobody knows which calls are under way: what they were for waits where it was, in front, and whatever they may
     /// still bring is dropped.
-    async fn recover(&mut self) -> Result<(), T::Error> {
+    async fn recover(&mut self) -> Result<(), Error> {
         let running = self.header.running;
         tracing::warn!(
             running,
@@ -210,7 +211,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
     }
 
     /// Gives up the calls that nothing was heard of.
-    async fn lose(&mut self) -> Result<Vec<Ended>, T::Error> {
+    async fn lose(&mut self) -> Result<Vec<Ended>, Error> {
         let mut lost = Vec::new();
         while let Some(call) = self.pacer.lose(self.clock.now()) {
             let reason = "no answer in time".to_owned();
@@ -224,7 +225,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
     }
 
     /// Puts the retries that are due right after the head.
-    async fn bring_back(&mut self) -> Result<(), T::Error> {
+    async fn bring_back(&mut self) -> Result<(), Error> {
         if self.header.next_due.is_none_or(|due| due > self.header.now_ms) {
             return Ok(());
         }
@@ -250,7 +251,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
     }
 
     /// Starts as many runs as the pace and the line allow.
-    async fn start(&mut self, max: usize) -> Result<Vec<Run>, T::Error> {
+    async fn start(&mut self, max: usize) -> Result<Vec<Run>, Error> {
         let most = max.min(usize::try_from(self.header.waiting).unwrap_or(0));
         let mut permits: Vec<Permit> = Vec::new();
         while permits.len() < most {
@@ -283,7 +284,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
     }
 
     /// What becomes of keys whose calls ended. Only rows are changed: the pacer knows already.
-    async fn finish(&mut self, answers: Vec<(u64, Answer<String>, Health)>) -> Result<Vec<Ended>, T::Error> {
+    async fn finish(&mut self, answers: Vec<(u64, Answer<String>, Health)>) -> Result<Vec<Ended>, Error> {
         let ages = &mut self.ages;
         let ends: Vec<End> = answers
             .into_iter()
@@ -316,7 +317,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
 
     /// Keeps results without a look at the rows first, where all have brought one, as most do. Returns what else there is:
     /// the answers where not all have, and those for keys that are to run again or are gone.
-    async fn succeed(&mut self, ends: Vec<End>) -> Result<(Vec<Ended>, Vec<End>), T::Error> {
+    async fn succeed(&mut self, ends: Vec<End>) -> Result<(Vec<Ended>, Vec<End>), Error> {
         // Otherwise the order of results and failures among each other would not be that of their calls.
         if ends.is_empty() || !ends.iter().all(|(_, _, answer, _)| matches!(answer, Answer::Done(_))) {
             return Ok((Vec::new(), ends));
@@ -347,7 +348,7 @@ impl<'a, T: Table> PacedTransaction<'a, T> {
     }
 
     /// Writes what has changed; `told` if others want to hear of it.
-    async fn close(&mut self, told: bool) -> Result<(), T::Error> {
+    async fn close(&mut self, told: bool) -> Result<(), Error> {
         if !self.touched {
             return Ok(());
         }

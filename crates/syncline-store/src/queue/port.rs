@@ -1,4 +1,4 @@
-//! The port over any tables: bounds are checked, pacers held, changes announced.
+//! The port over the tables: bounds are checked, pacers held, changes announced.
 
 use std::time::Instant;
 
@@ -21,13 +21,13 @@ const SETTLE_STEP: usize = 1_000;
 const SETTLE_STEP_BYTES: usize = 4 * 1_024 * 1_024;
 
 /// [`Queues`] on some tables.
-pub(crate) struct Port<D> {
-    tables: D,
+pub(crate) struct Port {
+    tables: Tables,
     registry: QueueRegistry,
 }
 
-impl<D: Tables> Port<D> {
-    pub(crate) fn new(tables: D, registry: QueueRegistry) -> Self {
+impl Port {
+    pub(crate) fn new(tables: Tables, registry: QueueRegistry) -> Self {
         Self { tables, registry }
     }
 
@@ -38,12 +38,12 @@ impl<D: Tables> Port<D> {
     /// Others, in this process and elsewhere, hear that the queue has changed.
     fn changed(&self, queue: &str) {
         self.registry.changed(queue);
-        self.tables.announce(queue);
+        self.tables.notices().announce(queue);
     }
 }
 
 #[async_trait]
-impl<D: Tables> Queues for Port<D> {
+impl Queues for Port {
     async fn enqueue(
         &self,
         queue: &str,

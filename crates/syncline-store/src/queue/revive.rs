@@ -3,6 +3,7 @@
 use super::enqueue::make_room;
 use super::row::{Header, Row, RowState};
 use super::table::{Table, Work};
+use crate::Error;
 
 /// Keys that one transaction brings back, where all are to come.
 const REVIVE_STEP: usize = 1_000;
@@ -19,7 +20,7 @@ pub(crate) struct Remove(pub(crate) Vec<String>);
 impl Work for Revive {
     type Made = usize;
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<usize, Error> {
         let mut header = table.open().await?;
         let mut given_up = table.find(&self.0).await?;
         given_up.retain(|row| matches!(row.at, RowState::Dead | RowState::Failed));
@@ -31,7 +32,7 @@ impl Work for Revive {
 impl Work for ReviveSome {
     type Made = (usize, bool);
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<(usize, bool), T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<(usize, bool), Error> {
         let mut header = table.open().await?;
         let given_up = table.ended(self.0, REVIVE_STEP).await?;
         let revived = line_up(table, &mut header, given_up).await?;
@@ -42,7 +43,7 @@ impl Work for ReviveSome {
 impl Work for Remove {
     type Made = usize;
 
-    async fn run<T: Table>(self, table: &mut T) -> Result<usize, T::Error> {
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<usize, Error> {
         let mut header = table.open().await?;
         let mut found = table.find(&self.0).await?;
         header.calls().mark(&mut found);
@@ -59,11 +60,7 @@ impl Work for Remove {
     }
 }
 
-async fn line_up<T: Table>(
-    table: &mut T,
-    header: &mut Header,
-    given_up: Vec<Row>,
-) -> Result<usize, T::Error> {
+async fn line_up(table: &mut Table<'_, '_>, header: &mut Header, given_up: Vec<Row>) -> Result<usize, Error> {
     let revived = given_up.len();
     if revived == 0 {
         return Ok(0);

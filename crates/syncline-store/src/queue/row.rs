@@ -16,11 +16,12 @@
 
 use std::collections::HashMap;
 
-use sqlx::{ColumnIndex, Decode, FromRow, Type};
 use syncline_core::queue::{Counts, Place, Settled};
 use syncline_core::time::Timestamp;
 
 use super::{Cursor, Entry, pace};
+use crate::Error;
+use crate::database::{FromRow, Row as Cells};
 
 /// How many ranks and ages a queue has: more than it lives to use.
 const NUMBERS_BITS: u32 = 40;
@@ -265,14 +266,17 @@ impl RowState {
         self as i16
     }
 
-    fn from_number(number: i16) -> sqlx::Result<Self> {
+    fn from_number(number: i16) -> Result<Self, Error> {
         match number {
             0 => Ok(Self::Line),
             1 => Ok(Self::Retrying),
             2 => Ok(Self::Done),
             3 => Ok(Self::Failed),
             4 => Ok(Self::Dead),
-            other => Err(sqlx::Error::Decode(format!("{other} is no place of a queue").into())),
+            other => {
+                let reason = format!("{other} is no place of a queue");
+                Err(Error::Unreadable { store: "a queue".to_owned(), reason })
+            }
         }
     }
 }
@@ -345,144 +349,80 @@ fn whole(count: i64) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// The columns that [`Header`] reads, `now_ms` aside.
-macro_rules! header_columns {
-    () => {
-        "id, pace, tail, front, oldest, trimmed, next_due, overtakes, waiting, running, retrying, done, failed, \
-         dead, done_total, failed_total, changes"
-    };
-}
-/// The columns that [`Row`] reads, of a table with this prefix.
-macro_rules! row_columns {
-    ($of:literal) => {
-        concat!(
-            $of,
-            "key, ",
-            $of,
-            "place, ",
-            $of,
-            "rank, ",
-            $of,
-            "arrival_no, ",
-            $of,
-            "attempts, ",
-            $of,
-            "priority, ",
-            $of,
-            "again"
-        )
-    };
-}
-/// The columns that [`Kept`] reads.
-macro_rules! entry_columns {
-    () => {
-        "key, place, rank, arrival_no, attempts, priority, again, due, reason, result, changed_at"
-    };
-}
-pub(crate) use {entry_columns, header_columns, row_columns};
-
-impl<'r, R> FromRow<'r, R> for Header
-where
-    R: sqlx::Row,
-    &'static str: ColumnIndex<R>,
-    i32: Decode<'r, R::Database> + Type<R::Database>,
-    i64: Decode<'r, R::Database> + Type<R::Database>,
-    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
-    String: Decode<'r, R::Database> + Type<R::Database>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+impl FromRow for Header {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
         Ok(Self {
-            id: row.try_get("id")?,
-            pace: row.try_get("pace")?,
-            tail: row.try_get("tail")?,
-            front: row.try_get("front")?,
-            oldest: row.try_get("oldest")?,
-            trimmed: row.try_get("trimmed")?,
-            next_due: row.try_get("next_due")?,
-            overtakes: row.try_get("overtakes")?,
-            waiting: row.try_get("waiting")?,
-            running: row.try_get("running")?,
-            retrying: row.try_get("retrying")?,
-            done: row.try_get("done")?,
-            failed: row.try_get("failed")?,
-            dead: row.try_get("dead")?,
-            done_total: row.try_get("done_total")?,
-            failed_total: row.try_get("failed_total")?,
-            changes: row.try_get("changes")?,
-            now_ms: row.try_get("now_ms")?,
+            id: row.take(0)?,
+            pace: row.take(1)?,
+            tail: row.take(2)?,
+            front: row.take(3)?,
+            oldest: row.take(4)?,
+            trimmed: row.take(5)?,
+            next_due: row.take(6)?,
+            overtakes: row.take(7)?,
+            waiting: row.take(8)?,
+            running: row.take(9)?,
+            retrying: row.take(10)?,
+            done: row.take(11)?,
+            failed: row.take(12)?,
+            dead: row.take(13)?,
+            done_total: row.take(14)?,
+            failed_total: row.take(15)?,
+            changes: row.take(16)?,
+            now_ms: row.take(17)?,
             dropped: 0,
         })
     }
 }
 
-impl<'r, R> FromRow<'r, R> for Row
-where
-    R: sqlx::Row,
-    usize: ColumnIndex<R>,
-    i16: Decode<'r, R::Database> + Type<R::Database>,
-    i32: Decode<'r, R::Database> + Type<R::Database>,
-    i64: Decode<'r, R::Database> + Type<R::Database>,
-    bool: Decode<'r, R::Database> + Type<R::Database>,
-    String: Decode<'r, R::Database> + Type<R::Database>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        // By number: hundreds of these are read at once, and looking up names would take most of that time.
+impl Row {
+    fn read(row: &mut Cells) -> Result<Self, Error> {
         Ok(Self {
-            key: row.try_get(0)?,
-            at: RowState::from_number(row.try_get(1)?)?,
-            rank: row.try_get(2)?,
-            arrival_no: row.try_get(3)?,
+            key: row.take(0)?,
+            at: RowState::from_number(row.take(1)?)?,
+            rank: row.take(2)?,
+            arrival_no: row.take(3)?,
             call: None,
-            attempts: row.try_get(4)?,
-            priority: row.try_get(5)?,
-            again: row.try_get(6)?,
+            attempts: row.take(4)?,
+            priority: row.take(5)?,
+            again: row.take(6)?,
         })
     }
 }
 
-impl<'r, R> FromRow<'r, R> for Retry
-where
-    R: sqlx::Row,
-    usize: ColumnIndex<R>,
-    i64: Decode<'r, R::Database> + Type<R::Database>,
-    Row: FromRow<'r, R>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        Ok(Self { due: row.try_get(7)?, row: Row::from_row(row)? })
-    }
-}
-
-impl<'r, R> FromRow<'r, R> for Kept
-where
-    R: sqlx::Row,
-    usize: ColumnIndex<R>,
-    i16: Decode<'r, R::Database> + Type<R::Database>,
-    i32: Decode<'r, R::Database> + Type<R::Database>,
-    i64: Decode<'r, R::Database> + Type<R::Database>,
-    bool: Decode<'r, R::Database> + Type<R::Database>,
-    Option<i64>: Decode<'r, R::Database> + Type<R::Database>,
-    String: Decode<'r, R::Database> + Type<R::Database>,
-    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+impl Kept {
+    fn read(row: &mut Cells) -> Result<Self, Error> {
         Ok(Self {
-            row: Row::from_row(row)?,
-            due: row.try_get::<Option<i64>, _>(7)?.unwrap_or(0),
-            reason: row.try_get(8)?,
-            result: row.try_get(9)?,
-            changed_at: row.try_get(10)?,
+            row: Row::read(row)?,
+            due: row.take::<Option<i64>>(7)?.unwrap_or(0),
+            reason: row.take(8)?,
+            result: row.take(9)?,
+            changed_at: row.take(10)?,
         })
     }
 }
 
-impl<'r, R> FromRow<'r, R> for Known
-where
-    R: sqlx::Row,
-    usize: ColumnIndex<R>,
-    String: Decode<'r, R::Database> + Type<R::Database>,
-    Kept: FromRow<'r, R>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        Ok(Self { kept: Kept::from_row(row)?, calls: Calls::read(&row.try_get::<String, _>(11)?) })
+impl FromRow for Row {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
+        Self::read(&mut row)
+    }
+}
+
+impl FromRow for Retry {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
+        Ok(Self { due: row.take(7)?, row: Row::read(&mut row)? })
+    }
+}
+
+impl FromRow for Kept {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
+        Self::read(&mut row)
+    }
+}
+
+impl FromRow for Known {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
+        let pace: Option<String> = row.take(11)?;
+        Ok(Self { kept: Kept::read(&mut row)?, calls: Calls::read(&pace.unwrap_or_default()) })
     }
 }

@@ -1,11 +1,26 @@
-//! What a database must be able to do for queues: rows of one queue inside one transaction, and a few reads.
+//! The tables of queues, on every engine: rows of one queue inside one transaction, and a few reads. Statements are in
+//! `sql/queue*.sql`.
+//!
+//! Many rows go in as one JSON array on SQLite and as one array for each column on PostgreSQL, so that a batch is a handful of
+//! statements whatever its size.
 
 use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Serialize;
 
 use super::registry::QueueRegistry;
 use super::row::{Header, Kept, KeyUpdate, Known, Retry, Row, RowState, Success};
-use super::{Cursor, List};
-use crate::Error;
+use super::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
+use crate::database::{Database, Transaction, shared_statements, statements, values};
+use crate::{Backend, Error};
+
+shared_statements!("queue": SAVE, AGES, ENTRY, NAMES);
+statements!("queue":
+    OPEN, PEEK, CREATE, LINE, FORGET_AGAIN, RETRIES, ENDED, TRIM, FIND, AGED, PUT, SUCCEED, REPLACE, DELETE, OLDEST,
+    LIST_RUNNING, LIST_WAITING, LIST_RETRYING, LIST_ENDED, VERSIONS);
 
 /// One change of one queue, made in one transaction.
 pub(crate) trait Work: Send + 'static {
@@ -13,107 +28,122 @@ pub(crate) trait Work: Send + 'static {
     type Made: Send + 'static;
 
     /// Makes the change. Whatever was written is undone if it fails.
-    fn run<T: Table>(self, table: &mut T) -> impl Future<Output = Result<Self::Made, T::Error>> + Send;
+    fn run(self, table: &mut Table<'_, '_>) -> impl Future<Output = Result<Self::Made, Error>> + Send;
 }
 
-/// The tables of all queues.
-pub(crate) trait Tables: Clone + Send + Sync + 'static {
-    /// Runs `work` in a transaction and returns what it brings once that is durable.
-    fn change<W: Work>(&self, queue: &str, work: W) -> impl Future<Output = Result<W::Made, Error>> + Send;
-
-    /// The header as it is now; nobody is kept from changing it.
-    fn peek(&self, queue: &str) -> impl Future<Output = Result<Option<Header>, Error>> + Send;
-
-    /// All of one key's row, and the calls under way when it was read.
-    fn entry(&self, queue: &str, key: &str) -> impl Future<Output = Result<Option<Known>, Error>> + Send;
-
-    /// The rows of these ages in line, in no order.
-    fn running(&self, ages: Vec<i64>) -> impl Future<Output = Result<Vec<Kept>, Error>> + Send;
-
-    /// Rows of one list; of what waits, what runs is among them.
-    fn list(
-        &self,
-        header: &Header,
-        list: List,
-        after: Option<Cursor>,
-        limit: i64,
-    ) -> impl Future<Output = Result<Vec<Kept>, Error>> + Send;
-
-    /// The names of all queues.
-    fn names(&self) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
-
-    /// How often each of these queues has changed, as far as it exists.
-    fn versions(&self, queues: Vec<String>)
-    -> impl Future<Output = Result<Vec<(String, i64)>, Error>> + Send;
-
+/// How other processes hear of changes.
+#[async_trait]
+pub(crate) trait QueueNotices: fmt::Debug + Send + Sync {
     /// Passes what other processes announce on to the registry, until that fails. Where nothing is announced, for ever.
-    fn listen(&self, registry: &QueueRegistry) -> impl Future<Output = Result<Infallible, Error>> + Send;
+    async fn listen(&self, registry: &QueueRegistry) -> Result<Infallible, Error>;
 
     /// Lets other processes hear of a change that was made here. A promise to nobody: they look, too.
     fn announce(&self, queue: &str);
 }
 
+/// Where nothing is announced.
+#[derive(Debug)]
+pub(crate) struct NoNotices;
+
+#[async_trait]
+impl QueueNotices for NoNotices {
+    async fn listen(&self, _registry: &QueueRegistry) -> Result<Infallible, Error> {
+        std::future::pending().await
+    }
+
+    fn announce(&self, _queue: &str) {}
+}
+
+/// The tables of all queues.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    database: Database,
+    notices: Arc<dyn QueueNotices>,
+}
+
+impl Tables {
+    pub(crate) fn new(database: Database, notices: Arc<dyn QueueNotices>) -> Self {
+        Self { database, notices }
+    }
+
+    pub(crate) fn notices(&self) -> &dyn QueueNotices {
+        &*self.notices
+    }
+
+    /// Runs `work` in a transaction and returns what it brings once that is durable.
+    pub(crate) async fn change<W: Work>(&self, queue: &str, work: W) -> Result<W::Made, Error> {
+        let queue = queue.to_owned();
+        self.database
+            .write(move |transaction| {
+                Box::pin(async move { work.run(&mut Table { transaction, queue, id: 0, now_ms: 0 }).await })
+            })
+            .await
+    }
+
+    /// The header as it is now; nobody is kept from changing it.
+    pub(crate) async fn peek(&self, queue: &str) -> Result<Option<Header>, Error> {
+        self.database.query_first(PEEK, values![queue]).await
+    }
+
+    /// All of one key's row, and the calls under way when it was read.
+    pub(crate) async fn entry(&self, queue: &str, key: &str) -> Result<Option<Known>, Error> {
+        self.database.query_first(ENTRY, values![queue, key]).await
+    }
+
+    /// The rows of these ages in line, in no order.
+    pub(crate) async fn running(&self, ages: Vec<i64>) -> Result<Vec<Kept>, Error> {
+        self.database.query(LIST_RUNNING, values![ages]).await
+    }
+
+    /// Rows of one list; of what waits, what runs is among them.
+    pub(crate) async fn list(
+        &self,
+        header: &Header,
+        list: List,
+        after: Option<Cursor>,
+        limit: i64,
+    ) -> Result<Vec<Kept>, Error> {
+        let from = after.map_or(i64::MIN, |after| after.order);
+        let before = after.map_or(i64::MAX, |after| after.order);
+        let mut values = values![header.id, limit, LIST_BYTES_MAX as i64];
+        let mut ended = |at: RowState| {
+            values.extend(values![before, at.number()]);
+            LIST_ENDED
+        };
+        let sql = match list {
+            List::Done => ended(RowState::Done),
+            List::Failed => ended(RowState::Failed),
+            List::Dead => ended(RowState::Dead),
+            List::Running | List::Waiting => {
+                values.extend(values![from]);
+                LIST_WAITING
+            }
+            List::Retrying => {
+                values.extend(values![from, after.map_or(i64::MIN, |after| after.rank)]);
+                LIST_RETRYING
+            }
+        };
+        self.database.query(sql, values).await
+    }
+
+    /// The names of all queues.
+    pub(crate) async fn names(&self) -> Result<Vec<String>, Error> {
+        let names: Vec<(String,)> = self.database.query(NAMES, values![]).await?;
+        Ok(names.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// How often each of these queues has changed, as far as it exists.
+    pub(crate) async fn versions(&self, queues: Vec<String>) -> Result<Vec<(String, i64)>, Error> {
+        self.database.query(VERSIONS, values![queues]).await
+    }
+}
+
 /// The rows of one queue, in a transaction that is this queue's alone from [`open`](Table::open) on.
-pub(crate) trait Table: Send {
-    /// What goes wrong here.
-    type Error: Send;
-
-    /// Keeps all others from changing this queue until the transaction ends, and reads its header. A queue that is not
-    /// there is made.
-    fn open(&mut self) -> impl Future<Output = Result<Header, Self::Error>> + Send;
-
-    /// Writes the header.
-    fn save(&mut self, header: &Header) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// The rows of these keys, as far as there are any, in no order.
-    fn find(&mut self, keys: &[String]) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
-
-    /// The first in line, by rank; what runs may be among them. None that waits has a rank below `from`.
-    fn line(&mut self, from: i64, limit: usize)
-    -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
-
-    /// Those in line longest, by age; what runs may be among them. None that waits has an age below `from`, nor above `to`.
-    fn ages(
-        &mut self,
-        from: i64,
-        to: i64,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
-
-    /// The rows in line of these ages, in no order.
-    fn aged(&mut self, ages: &[i64]) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
-
-    /// Forgets that keys in line were asked for again. Looks at the whole line.
-    fn forget_again(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// The first retries, by due time.
-    fn retries(&mut self, limit: usize) -> impl Future<Output = Result<Vec<Retry>, Self::Error>> + Send;
-
-    /// The oldest of those that ended in this place, by rank.
-    fn ended(
-        &mut self,
-        at: RowState,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<Row>, Self::Error>> + Send;
-
-    /// Inserts rows that are in line, or replaces them by their keys.
-    fn put(&mut self, rows: &[Row]) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// Keeps the results of runs whose keys are in line and were not asked for again; tells ages and keys of those.
-    fn succeed(
-        &mut self,
-        successes: &[Success],
-    ) -> impl Future<Output = Result<Vec<(i64, String)>, Self::Error>> + Send;
-
-    /// Replaces rows in line, found by their ages.
-    fn replace(&mut self, updates: &[KeyUpdate]) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// Deletes these keys.
-    fn delete(&mut self, keys: &[String]) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// Deletes the `limit` oldest results, none of which has a rank below `from`. Tells the highest rank deleted and
-    /// how many of them were done and how many failed.
-    fn trim(&mut self, from: i64, limit: usize) -> impl Future<Output = Result<Trimmed, Self::Error>> + Send;
+pub(crate) struct Table<'t, 'c> {
+    transaction: &'t mut Transaction<'c>,
+    queue: String,
+    id: i32,
+    now_ms: i64,
 }
 
 /// What was deleted of the oldest results.
@@ -122,4 +152,168 @@ pub(crate) struct Trimmed {
     pub(crate) up_to: Option<i64>,
     pub(crate) done: i64,
     pub(crate) failed: i64,
+}
+
+impl Table<'_, '_> {
+    /// Keeps all others from changing this queue until the transaction ends, and reads its header. A queue that is not
+    /// there is made.
+    pub(crate) async fn open(&mut self) -> Result<Header, Error> {
+        let name = values![&self.queue];
+        let mut header: Option<Header> = self.transaction.query_first(OPEN, &name).await?;
+        if header.is_none() {
+            let create = values![&self.queue, Header::empty().pace, QUEUES_MAX as i64];
+            self.transaction.execute(CREATE, &create).await?;
+            header = self.transaction.query_first(OPEN, &name).await?;
+        }
+        let mut header =
+            header.ok_or_else(|| Error::invalid("queue", format!("would be one more than {QUEUES_MAX}")))?;
+        header.begin();
+        (self.id, self.now_ms) = (header.id, header.now_ms);
+        Ok(header)
+    }
+
+    /// Writes the header.
+    pub(crate) async fn save(&mut self, header: &Header) -> Result<(), Error> {
+        let values = values![
+            header.id,
+            &header.pace,
+            header.tail,
+            header.front,
+            header.oldest,
+            header.trimmed,
+            header.next_due,
+            header.overtakes,
+            header.waiting,
+            header.running,
+            header.retrying,
+            header.done,
+            header.failed,
+            header.dead,
+            header.done_total,
+            header.failed_total,
+            header.changes,
+        ];
+        self.transaction.execute(SAVE, &values).await.map(drop)
+    }
+
+    /// The rows of these keys, as far as there are any, in no order.
+    pub(crate) async fn find(&mut self, keys: &[String]) -> Result<Vec<Row>, Error> {
+        self.transaction.query(FIND, &values![self.id, keys.to_vec()]).await
+    }
+
+    /// The first in line, by rank; what runs may be among them. None that waits has a rank below `from`.
+    pub(crate) async fn line(&mut self, from: i64, limit: usize) -> Result<Vec<Row>, Error> {
+        self.transaction.query(LINE, &values![self.id, from, limit as i64]).await
+    }
+
+    /// Those in line longest, by age; what runs may be among them. None that waits has an age below `from`, nor above `to`.
+    pub(crate) async fn ages(&mut self, from: i64, to: i64, limit: usize) -> Result<Vec<Row>, Error> {
+        self.transaction.query(AGES, &values![from, to, limit as i64]).await
+    }
+
+    /// The rows in line of these ages, in no order.
+    pub(crate) async fn aged(&mut self, ages: &[i64]) -> Result<Vec<Row>, Error> {
+        self.transaction.query(AGED, &values![ages.to_vec()]).await
+    }
+
+    /// Forgets that keys in line were asked for again. Looks at the whole line.
+    pub(crate) async fn forget_again(&mut self) -> Result<(), Error> {
+        self.transaction.execute(FORGET_AGAIN, &values![self.id]).await.map(drop)
+    }
+
+    /// The first retries, by due time.
+    pub(crate) async fn retries(&mut self, limit: usize) -> Result<Vec<Retry>, Error> {
+        self.transaction.query(RETRIES, &values![self.id, limit as i64]).await
+    }
+
+    /// The oldest of those that ended in this place, by rank.
+    pub(crate) async fn ended(&mut self, at: RowState, limit: usize) -> Result<Vec<Row>, Error> {
+        self.transaction.query(ENDED, &values![self.id, limit as i64, at.number()]).await
+    }
+
+    /// Inserts rows that are in line, or replaces them by their keys.
+    pub(crate) async fn put(&mut self, rows: &[Row]) -> Result<(), Error> {
+        let mut values = values![self.id, self.now_ms];
+        match self.transaction.backend() {
+            Backend::Sqlite => values.push(json(rows, |row| {
+                (&row.key, row.rank, row.arrival_no, row.attempts_before(), row.priority, row.again)
+            })),
+            Backend::Postgres => values.extend(values![
+                column(rows, |row| row.key.clone()),
+                column(rows, |row| row.rank),
+                column(rows, |row| row.arrival_no),
+                column(rows, |row| i64::from(row.attempts_before())),
+                column(rows, |row| row.priority),
+                column(rows, |row| row.again),
+            ]),
+        }
+        self.transaction.execute(PUT, &values).await.map(drop)
+    }
+
+    /// Keeps the results of runs whose keys are in line and were not asked for again; tells ages and keys of those.
+    pub(crate) async fn succeed(&mut self, successes: &[Success]) -> Result<Vec<(i64, String)>, Error> {
+        let mut values = values![self.now_ms];
+        match self.transaction.backend() {
+            Backend::Sqlite => {
+                values.push(json(successes, |success| (success.arrival_no, success.rank, &success.result)));
+            }
+            Backend::Postgres => values.extend(values![
+                column(successes, |success| success.arrival_no),
+                column(successes, |success| success.rank),
+                column(successes, |success| success.result.clone()),
+            ]),
+        }
+        self.transaction.query(SUCCEED, &values).await
+    }
+
+    /// Replaces rows in line, found by their ages.
+    pub(crate) async fn replace(&mut self, updates: &[KeyUpdate]) -> Result<(), Error> {
+        let mut values = values![self.now_ms];
+        match self.transaction.backend() {
+            Backend::Sqlite => {
+                values.push(json(updates, |KeyUpdate { arrival_no, row, due, reason, result, .. }| {
+                    let Row { rank, arrival_no: age, attempts, priority, .. } = row;
+                    (*arrival_no, row.at.number(), *rank, *age, *attempts, *priority, *due, reason, result)
+                }));
+            }
+            Backend::Postgres => values.extend(values![
+                column(updates, |update| update.arrival_no),
+                column(updates, |update| i64::from(update.row.at.number())),
+                column(updates, |update| update.row.rank),
+                column(updates, |update| update.row.arrival_no),
+                column(updates, |update| i64::from(update.row.attempts)),
+                column(updates, |update| update.row.priority),
+                column(updates, |update| update.due),
+                column(updates, |update| update.reason.clone()),
+                column(updates, |update| update.result.clone()),
+            ]),
+        }
+        self.transaction.execute(REPLACE, &values).await.map(drop)
+    }
+
+    /// Deletes these keys.
+    pub(crate) async fn delete(&mut self, keys: &[String]) -> Result<(), Error> {
+        self.transaction.execute(DELETE, &values![self.id, keys.to_vec()]).await.map(drop)
+    }
+
+    /// Deletes the `limit` oldest results, none of which has a rank below `from`. Tells the highest rank deleted and
+    /// how many of them were done and how many failed.
+    pub(crate) async fn trim(&mut self, from: i64, limit: usize) -> Result<Trimmed, Error> {
+        let oldest = self.transaction.query_first(OLDEST, &values![self.id, from, limit as i64]).await?;
+        let (up_to, done, failed): (Option<i64>, i64, i64) = oldest.unwrap_or_default();
+        if let Some(up_to) = up_to {
+            self.transaction.execute(TRIM, &values![self.id, from, up_to]).await?;
+        }
+        Ok(Trimmed { up_to, done, failed })
+    }
+}
+
+/// Rows as one JSON array of arrays.
+fn json<'r, R, C: Serialize>(rows: &'r [R], of: impl Fn(&'r R) -> C) -> crate::database::Value {
+    let rows: Vec<C> = rows.iter().map(of).collect();
+    serde_json::to_string(&rows).expect("numbers and text have a JSON").into()
+}
+
+fn column<R, C>(rows: &[R], of: impl Fn(&R) -> C) -> Vec<C> {
+    rows.iter().map(of).collect()
 }

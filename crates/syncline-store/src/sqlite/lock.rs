@@ -1,7 +1,7 @@
 //! Locks on SQLite. Leases are counted on the store's steady clock.
 //!
-//! Grants, renewals and releases share commits like every write, but on a thread and a connection of their own
-//! ([`grant_writer`]) whose commits are not synced (`synchronous=NORMAL` on the same log). What that means for which crash:
+//! Grants, renewals and releases share commits like every change, but need not be synced ([`Durability::Unsynced`]). What that
+//! means for which crash:
 //!
 //! - **The process is killed:** nothing is lost. What is committed is the system's to write.
 //! - **The machine loses power:** the last grants and releases may be gone. Therefore two promises are synced ahead of
@@ -13,21 +13,17 @@
 //! Several processes may share the file: everything is decided by the rows, inside SQLite's transactions. A release
 //! wakes who waits in this process at once; in another one they look every [`LOOK_EVERY`].
 
-mod grant_writer;
-
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Params, params};
-use sqlx::sqlite::SqliteConnection;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 
-use self::grant_writer::GrantWriter;
-use super::writer::WriteLock;
-use super::{Engine, statement};
+use super::Engine;
+use super::writer::{Done, Durability};
 use crate::clock::SteadyClock;
+use crate::database::statements_of;
 use crate::lock::{
     self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
     Row, holding, token_of,
@@ -43,47 +39,14 @@ const RESERVED_AHEAD_MS: i64 = 10_000;
 /// Tokens follow the time of day in microseconds.
 const TOKENS_PER_MS: i64 = 1_000;
 
-/// name, lease, holder, token, now, expires_at, ceiling. Gives the token, or no row where somebody else holds it or the
-/// ceiling is reached.
-const GRANT: &str = "INSERT INTO syncline.locks (name, lease_id, holder, token, granted_at, expires_at) \
-     SELECT ?1, ?2, ?3, max(?4, floor + 1), ?5, ?6 FROM syncline.lock_reserve WHERE max(?4, floor + 1) <= ?7 \
-     ON CONFLICT (name) DO UPDATE SET \
-     token = CASE WHEN lease_id = excluded.lease_id AND expires_at > ?5 THEN token \
-         ELSE max(token + 1, excluded.token) END, \
-     granted_at = CASE WHEN lease_id = excluded.lease_id AND expires_at > ?5 THEN granted_at \
-         ELSE excluded.granted_at END, \
-     lease_id = excluded.lease_id, holder = excluded.holder, expires_at = excluded.expires_at \
-     WHERE token < ?7 AND (expires_at <= ?5 OR lease_id = excluded.lease_id) RETURNING token";
-const RENEW: &str = "UPDATE syncline.locks SET expires_at = ?4 WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 \
-     RETURNING token";
-const RELEASE: &str = "UPDATE syncline.locks SET lease_id = NULL, expires_at = ?3 \
-     WHERE name = ?1 AND lease_id = ?2 AND expires_at > ?3 RETURNING token";
-const LEASE: &str = "SELECT lease_id FROM syncline.locks WHERE name = ?1";
-/// The lock as it was before its lease is ended.
-const LOOK: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM syncline.locks \
-     WHERE name = ?1 AND expires_at > ?2";
-const HELD_BY_ANOTHER: &str = "SELECT name, holder, token, ?2 - granted_at, expires_at - ?2 FROM syncline.locks \
-     WHERE name = ?1 AND expires_at > ?2 AND lease_id IS NOT ?3";
-const END: &str =
-    "UPDATE syncline.locks SET lease_id = NULL, expires_at = ?2 WHERE name = ?1 AND expires_at > ?2";
-const LIST: &str = "SELECT name, holder, token, ?3 - granted_at, expires_at - ?3 FROM syncline.locks \
-     WHERE name >= ?1 AND name < ?2 AND expires_at > ?3 ORDER BY name LIMIT ?4";
-/// The token of a lock that is free or is the asker's own: the ceiling stood in the way.
-const TOKEN: &str = "SELECT max(token_ceiling, coalesce((SELECT token FROM syncline.locks WHERE name = ?1), floor)) \
-     FROM syncline.lock_reserve";
-const RESERVE: &str = "UPDATE syncline.lock_reserve SET token_ceiling = max(token_ceiling, ?1), \
-     lease_horizon = max(lease_horizon, ?2), reserved_at = ?3 RETURNING token_ceiling, lease_horizon";
-const FORGETTABLE: &str = "SELECT name FROM syncline.locks WHERE expires_at < ?1 LIMIT ?2";
-/// Where the tokens of names without a row may not go back below.
-const RAISE_FLOOR: &str = "UPDATE syncline.lock_reserve SET floor = max(floor, coalesce((SELECT max(token) FROM syncline.locks \
-     WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2), 0))";
-const FORGET: &str =
-    "DELETE FROM syncline.locks WHERE name IN (SELECT value FROM json_each(?1)) AND expires_at < ?2";
+statements_of!("lock.sqlite":
+    GRANT_WITHIN, RENEW, RELEASE, LEASE, LOOK, HELD_BY_ANOTHER, END, LIST, TOKEN, RESERVE, FORGETTABLE,
+    RESET, RAISE_FLOOR, FORGET,
+);
 
 /// What all ports of one engine share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    grant_writer: GrantWriter,
     waiters: Arc<ReleaseWaiters>,
     /// The last promises this process has made.
     reserve: Mutex<Reserve>,
@@ -107,27 +70,17 @@ pub(crate) struct SqliteLocks {
 }
 
 impl Shared {
-    /// Opens `file`, whose schema is up to date, once more for what need not survive the machine.
-    pub(super) async fn open(
-        store: Arc<str>,
-        file: &Path,
-        in_memory: bool,
-        write_lock: WriteLock,
-        quiet_until_ms: i64,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            grant_writer: GrantWriter::open(store, file, in_memory, write_lock).await?,
+    pub(super) fn new(in_memory: bool, quiet_until_ms: i64) -> Self {
+        Self {
             waiters: Arc::default(),
             // Nothing is known to be promised before the first promise is made.
             reserve: Mutex::new(Reserve { token_ceiling: 0, lease_horizon_ms: 0 }),
             quiet_until_ms,
             look_every: if in_memory { LOOK_EVERY_ALONE } else { LOOK_EVERY },
-        })
+        }
     }
 
-    /// Commits what is queued.
-    pub(super) async fn close(&self) {
-        self.grant_writer.close().await;
+    pub(super) fn close(&self) {
         self.waiters.notify_all();
     }
 
@@ -137,38 +90,14 @@ impl Shared {
 }
 
 /// What another boot means for what was granted before it: see the module's words on the loss of power.
-pub(super) async fn forget_before_boot(connection: &mut SqliteConnection, now_ms: i64) -> sqlx::Result<()> {
-    let reset = "UPDATE syncline.lock_reserve SET floor = max(floor, token_ceiling), \
-         quiet_until = $1 + max(lease_horizon - reserved_at, 0), \
-         lease_horizon = $1 + max(lease_horizon - reserved_at, 0), reserved_at = $1";
-    statement::query(reset).bind(now_ms).execute(&mut *connection).await?;
-    statement::query("DELETE FROM syncline.locks").execute(connection).await?;
-    Ok(())
+pub(super) fn forget_before_boot(connection: &Connection, now_ms: i64) -> rusqlite::Result<()> {
+    connection.execute(names::sqlite(RESET), [now_ms])?;
+    connection.execute(names::sqlite("DELETE FROM syncline.locks"), []).map(drop)
 }
 
 /// Until when nobody is granted anything.
-pub(super) async fn quiet_until_ms(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
-    statement::query_scalar("SELECT quiet_until FROM syncline.lock_reserve").fetch_one(connection).await
-}
-
-/// Grants a lock inside a change that does more and is synced, so that no promise has to be made ahead.
-pub(super) async fn grant_synced(
-    connection: &mut SqliteConnection,
-    (name, lease, holder): (&str, LeaseId, &str),
-    ttl_ms: i64,
-    clock: &SteadyClock,
-) -> sqlx::Result<Result<(), String>> {
-    let (now_ms, token) = (clock.now_ms(), clock_token(clock));
-    let grant = statement::query_scalar(GRANT).bind(name).bind(lease.text()).bind(holder).bind(token);
-    let grant = grant.bind(now_ms).bind(now_ms + ttl_ms).bind(i64::MAX);
-    let granted: Option<i64> = grant.fetch_optional(&mut *connection).await?;
-    let Some(token) = granted else {
-        let by = statement::query_scalar("SELECT holder FROM syncline.locks WHERE name = $1").bind(name);
-        return Ok(Err(by.fetch_one(connection).await?));
-    };
-    let raise = "UPDATE syncline.lock_reserve SET token_ceiling = $1 WHERE token_ceiling < $1";
-    statement::query(raise).bind(token).execute(connection).await?;
-    Ok(Ok(()))
+pub(super) fn quiet_until_ms(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row(names::sqlite("SELECT quiet_until FROM syncline.lock_reserve"), [], |row| row.get(0))
 }
 
 /// The number that a statement answers with, if it changes or finds a row.
@@ -233,7 +162,7 @@ impl Locks for SqliteLocks {
             self.promise(0, ttl).await?;
             let horizon_ms = self.shared()?.reserve().lease_horizon_ms;
             let (clock, name) = (self.engine.clock().clone(), name.as_str().to_owned());
-            let renewed = self.shared()?.grant_writer.write(move |connection| {
+            let renewed = self.write(Durability::Unsynced, move |connection| {
                 let now_ms = clock.now_ms();
                 let expires_at = now_ms + ttl_ms(ttl);
                 if expires_at > horizon_ms {
@@ -250,7 +179,7 @@ impl Locks for SqliteLocks {
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
-        let released = self.shared()?.grant_writer.write(move |connection| {
+        let released = self.write(Durability::Unsynced, move |connection| {
             let token = number(connection, RELEASE, params![text, lease.text(), clock.now_ms()])?;
             answer(connection, (&text, lease), token)
         });
@@ -263,7 +192,7 @@ impl Locks for SqliteLocks {
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let (clock, text) = (self.engine.clock().clone(), name.as_str().to_owned());
-        let ended = self.shared()?.grant_writer.write(move |connection| {
+        let ended = self.write(Durability::Unsynced, move |connection| {
             let now_ms = clock.now_ms();
             let held = found(connection, LOOK, params![text, now_ms])?;
             connection.prepare_cached(names::sqlite(END))?.execute(params![text, now_ms])?;
@@ -275,19 +204,19 @@ impl Locks for SqliteLocks {
     }
 
     async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
-        let look =
-            statement::query_as(LOOK).bind(name.as_str().to_owned()).bind(self.engine.clock().now_ms());
-        let row: Option<Row> =
-            self.engine.read(|connection| Box::pin(look.fetch_optional(connection))).await?;
-        Ok(row.map(holding))
+        let (name, clock) = (name.as_str().to_owned(), self.engine.clock().clone());
+        self.read(move |connection| found(connection, LOOK, params![name, clock.now_ms()])).await
     }
 
     async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<Holding>, Error> {
         let (from, to, limit) = lock::check_list(prefix, after, limit)?;
-        let list =
-            statement::query_as(LIST).bind(from).bind(to).bind(self.engine.clock().now_ms()).bind(limit);
-        let rows: Vec<Row> = self.engine.read(|connection| Box::pin(list.fetch_all(connection))).await?;
-        Ok(rows.into_iter().map(holding).collect())
+        let clock = self.engine.clock().clone();
+        let list = move |connection: &Connection| {
+            let mut list = connection.prepare_cached(names::sqlite(LIST))?;
+            let rows = list.query_map(params![from, to, clock.now_ms(), limit], |row| row.try_into())?;
+            rows.map(|row| row.map(holding)).collect()
+        };
+        self.read(list).await
     }
 
     fn watch(&self, name: &Name) -> ReleaseWatch {
@@ -302,13 +231,16 @@ impl Locks for SqliteLocks {
         let forget_after_ms = i64::try_from(FORGET_AFTER.as_millis()).expect("an hour fits");
         let before_ms = self.engine.clock().now_ms() - forget_after_ms;
         // Found beside the writer, because the search goes through all rows.
-        let found = statement::query_scalar(FORGETTABLE).bind(before_ms).bind(limit);
-        let names: Vec<String> = self.engine.read(|connection| Box::pin(found.fetch_all(connection))).await?;
+        let forgettable = move |connection: &Connection| {
+            let mut find = connection.prepare_cached(names::sqlite(FORGETTABLE))?;
+            find.query_map([before_ms, limit], |row| row.get(0))?.collect()
+        };
+        let names: Vec<String> = self.read(forgettable).await?;
         if names.is_empty() {
             return Ok(0);
         }
         let names = serde_json::to_string(&names).expect("a list of strings");
-        let forgotten = self.shared()?.grant_writer.write(move |connection| {
+        let forgotten = self.write(Durability::Unsynced, move |connection| {
             connection.prepare_cached(names::sqlite(RAISE_FLOOR))?.execute(params![names, before_ms])?;
             connection.prepare_cached(names::sqlite(FORGET))?.execute(params![names, before_ms])
         });
@@ -329,18 +261,44 @@ impl SqliteLocks {
         self.engine.locks.as_deref().ok_or_else(not_opened)
     }
 
+    /// Runs a change of locks, of which one statement writes. All but promises are unsynced: see the module's words on crashes.
+    async fn write<T, F>(&self, durability: Durability, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.shared()?;
+        let store = Arc::clone(&self.engine.store);
+        let work = move |connection: &mut Connection| match work(connection) {
+            Ok(made) => Ok(Done::Kept(made)),
+            Err(error) => Err(Error::sqlite(&store, &error)),
+        };
+        self.engine.writer.write_once(durability, work).await
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let store = Arc::clone(&self.engine.store);
+        self.engine
+            .read(move |connection| work(connection).map_err(|error| Error::sqlite(&store, &error)))
+            .await
+    }
+
     /// One attempt, decided inside the transaction.
     async fn attempt(&self, request: Request<'_>) -> Result<Attempt, Error> {
         let (name, lease) = (request.name.as_str().to_owned(), request.lease.text());
         let (holder, ttl_ms) = (request.holder.to_owned(), ttl_ms(request.ttl));
         let (clock, reserve) = (self.engine.clock().clone(), self.shared()?.reserve());
-        let attempt = self.shared()?.grant_writer.write(move |connection| {
+        let attempt = self.write(Durability::Unsynced, move |connection| {
             let (now_ms, token) = (clock.now_ms(), clock_token(&clock));
             if now_ms + ttl_ms > reserve.lease_horizon_ms || token > reserve.token_ceiling {
                 return Ok(Attempt::BeyondReserve { token });
             }
             let wish = params![name, lease, holder, token, now_ms, now_ms + ttl_ms, reserve.token_ceiling];
-            if let Some(token) = number(connection, GRANT, wish)? {
+            if let Some(token) = number(connection, GRANT_WITHIN, wish)? {
                 return Ok(Attempt::Done(Acquired::Granted { token: token_of(token) }));
             }
             if let Some(held) = found(connection, HELD_BY_ANOTHER, params![name, now_ms, lease])? {
@@ -360,10 +318,12 @@ impl SqliteLocks {
             return Ok(());
         }
         let ceiling = token.max(clock_token(self.engine.clock())) + RESERVED_AHEAD_MS * TOKENS_PER_MS;
-        let raise =
-            statement::query_as(RESERVE).bind(ceiling).bind(expires_at + RESERVED_AHEAD_MS).bind(now_ms);
-        let raised = self.engine.write(move |connection| Box::pin(raise.fetch_one(connection)));
-        let (token_ceiling, lease_horizon_ms) = raised.await?;
+        let raise = move |connection: &Connection| {
+            let mut raise = connection.prepare_cached(names::sqlite(RESERVE))?;
+            let wish = params![ceiling, expires_at + RESERVED_AHEAD_MS, now_ms];
+            raise.query_row(wish, |row| Ok((row.get(0)?, row.get(1)?)))
+        };
+        let (token_ceiling, lease_horizon_ms) = self.write(Durability::Synced, raise).await?;
         let mut known = self.shared()?.reserve.lock().unwrap_or_else(PoisonError::into_inner);
         // Two may have raised it at once; what is in the database only grows.
         known.token_ceiling = known.token_ceiling.max(token_ceiling);

@@ -1,29 +1,34 @@
-//! The one writer of a SQLite file: group commit.
+//! The one writer of a SQLite file: a thread with the one connection that writes, and group commit.
 //!
-//! All changes go through one connection owned by one task. Whatever waits when a transaction begins, and
-//! whatever arrives before it commits, shares its commit and so its one `fsync`; under load a thousand changes
-//! cost a handful of syncs, and a lone change waits for nobody.
+//! Whatever waits when a transaction begins, and whatever arrives before it commits, shares its commit and so its one `fsync`;
+//! under load a thousand changes cost a handful of syncs, and a lone change waits for nobody. A change is one way to the thread
+//! and back, however many statements it has.
 //!
-//! Guarantees: each change runs in a savepoint of its own, so that one that fails takes nothing from its
+//! **What a crash does.** A change is synced or not ([`Durability`]), and so is the commit of a group:
+//!
+//! - The process is killed: nothing that was answered is lost. What is committed is the system's to write.
+//! - The machine loses power: nothing that was synced is lost. What was not synced may be, and its caller makes that good. A
+//!   synced commit takes all commits before it to the disk.
+//!
+//! A group that began unsynced ends where a change comes that must be synced; one that is synced takes along whatever comes.
+//!
+//! Guarantees: each change of several statements runs in a savepoint of its own, so that one that fails takes nothing from its
 //! neighbours; an answer is given only after the commit succeeded; a commit that fails fails every change in it.
 //! A disk that could not confirm a commit is never asked again (a second `fsync` may claim success for pages
 //! the first one lost): the writer halts and answers [`Error::Disk`] until the store is opened anew.
 //!
-//! The table of locks has a writer of its own, whose commits are not synced; the two take turns.
-//!
-//! A caller that goes away while waiting does not undo its change. What a change does is up to the adapters.
+//! A caller that goes away while waiting does not undo its change. What a change does is up to the ports.
 
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use sqlx::Connection;
-use sqlx::sqlite::SqliteConnection;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::{Error, database};
+use crate::Error;
 
 /// Changes that may wait for the writer; beyond that callers wait for a place.
 pub(crate) const QUEUE_MAX: usize = 1_024;
@@ -32,12 +37,22 @@ pub(crate) const BATCH_MAX: usize = 512;
 /// How long a caller waits for a place in the queue before it is told that the store is busy.
 pub(crate) const ADMISSION_MAX: Duration = Duration::from_secs(10);
 
-/// What is done on a connection, as a future that borrows it. An error undoes it.
-pub(crate) type Work<'c, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'c>>;
+/// What has to survive a loss of power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The change: its commit is synced before it is answered.
+    Synced,
+    /// Nothing: somebody makes good what is lost.
+    Unsynced,
+}
 
-/// Held from the beginning of a write transaction on a file to its end. SQLite would make the other wait
-/// too, but by sleeping and looking again.
-pub(crate) type WriteLock = Arc<Mutex<()>>;
+/// What became of a change that did not fail.
+pub(crate) enum Done<T> {
+    /// It is to be kept.
+    Kept(T),
+    /// What it did is undone; this is its result.
+    Undone(T),
+}
 
 /// The way to the writer. Dropping every handle ends the writer after what is queued is committed.
 #[derive(Debug, Clone)]
@@ -47,6 +62,7 @@ pub(crate) struct Writer {
     counters: Arc<Counters>,
 }
 
+/// Of what is synced.
 #[derive(Debug, Default)]
 struct Counters {
     writes: AtomicU64,
@@ -54,53 +70,59 @@ struct Counters {
 }
 
 enum Message {
-    Change(Box<dyn Change>),
+    Change(Durability, Box<dyn Change>),
     Close(oneshot::Sender<()>),
 }
 
 impl Writer {
-    /// Takes `connection` over and starts writing.
-    pub(crate) fn start(store: Arc<str>, connection: SqliteConnection, write_lock: WriteLock) -> Self {
+    /// Takes `connection` over and starts the thread.
+    pub(super) fn start(store: Arc<str>, connection: Connection) -> Result<Self, Error> {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
-        let task = Task {
+        let worker = Worker {
             store: Arc::clone(&store),
             connection,
-            write_lock,
+            durability: Durability::Synced,
             changes,
+            next: None,
             counters: Arc::clone(&counters),
             closing: Vec::new(),
         };
-        tokio::spawn(task.run());
-        Self { store, queue, counters }
+        let started = thread::Builder::new().name("syncline-writer".to_owned()).spawn(|| worker.run());
+        started.map_err(|error| Error::Engine {
+            store: store.to_string(),
+            reason: format!("no thread for its writer: {error}"),
+        })?;
+        Ok(Self { store, queue, counters })
     }
 
-    /// Runs `work` in a transaction and returns its result once that is durable.
-    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, Error>
+    /// Runs `work` in a transaction and returns its result once that is committed.
+    pub(super) async fn write<T, F>(&self, durability: Durability, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<Done<T>, Error> + Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        self.queue(Message::Change(Box::new(Pending { work, answer })), answered).await
+        self.queue(durability, true, work).await
     }
 
-    /// The same for work that may fail for reasons of its own.
-    pub(crate) async fn write_checked<T, F>(&self, work: F) -> Result<T, Error>
+    /// The same for work of which one statement writes and nothing fails after it. SQLite undoes a statement that fails by itself,
+    /// so that this needs no savepoint.
+    pub(super) async fn write_once<T, F>(&self, durability: Durability, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> database::Work<'c, T> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<Done<T>, Error> + Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        self.queue(Message::Change(Box::new(Checked { work, answer })), answered).await
+        self.queue(durability, false, work).await
     }
 
-    async fn queue<T>(
-        &self,
-        change: Message,
-        answered: oneshot::Receiver<Result<T, Error>>,
-    ) -> Result<T, Error> {
-        match self.queue.send_timeout(change, ADMISSION_MAX).await {
+    async fn queue<T, F>(&self, durability: Durability, has_savepoint: bool, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<Done<T>, Error> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let change = Box::new(Pending { work: Some(work), has_savepoint, result: None, answer });
+        match self.queue.send_timeout(Message::Change(durability, change), ADMISSION_MAX).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => Err(Error::Busy {
@@ -119,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// Changes committed and the commits they took.
+    /// Changes that were synced and the commits they took.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.counters.writes.load(Ordering::Relaxed), self.counters.commits.load(Ordering::Relaxed))
     }
@@ -130,107 +152,89 @@ impl Writer {
 }
 
 /// A change that waits to be run, its result type forgotten.
-#[async_trait]
 trait Change: Send {
-    /// Runs the change; the result waits in what is returned.
-    async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome>;
+    /// Whether it is undone on its own if it fails.
+    fn has_savepoint(&self) -> bool;
 
-    /// Answers without running.
-    fn refuse(self: Box<Self>, error: Error);
-}
+    /// Runs the change and keeps its result; whether what it did is to be kept.
+    fn run(&mut self, connection: &mut Connection) -> Result<bool, Error>;
 
-/// The result of a change whose transaction is not committed yet.
-trait Outcome: Send {
-    fn error(&self) -> Option<&Error>;
-
-    /// Gives the answer: the result itself, or why it did not become durable.
+    /// Gives the answer: the result, or why there is none.
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
 
 struct Pending<T, F> {
-    work: F,
+    work: Option<F>,
+    has_savepoint: bool,
+    result: Option<Result<T, Error>>,
     answer: oneshot::Sender<Result<T, Error>>,
 }
 
-struct Ran<T> {
-    result: Result<T, Error>,
-    answer: oneshot::Sender<Result<T, Error>>,
-}
-
-#[async_trait]
 impl<T, F> Change for Pending<T, F>
 where
-    T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> Work<'c, T> + Send + 'static,
+    T: Send,
+    F: FnOnce(&mut Connection) -> Result<Done<T>, Error> + Send,
 {
-    async fn run(self: Box<Self>, store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
-        let result = (self.work)(connection).await.map_err(|error| Error::sqlite(store, &error));
-        Box::new(Ran { result, answer: self.answer })
+    fn has_savepoint(&self) -> bool {
+        self.has_savepoint
     }
 
-    fn refuse(self: Box<Self>, error: Error) {
-        // Nobody waits for the answer any more; that is the caller's choice.
-        let _ = self.answer.send(Err(error));
-    }
-}
-
-/// A change that may fail for reasons of its own.
-struct Checked<T, F> {
-    work: F,
-    answer: oneshot::Sender<Result<T, Error>>,
-}
-
-#[async_trait]
-impl<T, F> Change for Checked<T, F>
-where
-    T: Send + 'static,
-    F: for<'c> FnOnce(&'c mut SqliteConnection) -> database::Work<'c, T> + Send + 'static,
-{
-    async fn run(self: Box<Self>, _store: &str, connection: &mut SqliteConnection) -> Box<dyn Outcome> {
-        let result = (self.work)(connection).await;
-        Box::new(Ran { result, answer: self.answer })
-    }
-
-    fn refuse(self: Box<Self>, error: Error) {
-        let _ = self.answer.send(Err(error));
-    }
-}
-
-impl<T: Send + 'static> Outcome for Ran<T> {
-    fn error(&self) -> Option<&Error> {
-        self.result.as_ref().err()
+    fn run(&mut self, connection: &mut Connection) -> Result<bool, Error> {
+        let work = self.work.take().expect("a change is run once");
+        // One that panics is undone like one that fails, and harms nobody else.
+        let panicked = |_| {
+            let reason = "a change panicked; it is undone".to_owned();
+            Err(Error::Engine { store: "sqlite".to_owned(), reason })
+        };
+        let ran = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or_else(panicked);
+        let (result, kept) = match ran {
+            Ok(Done::Kept(made)) => (Ok(made), Ok(true)),
+            Ok(Done::Undone(made)) => (Ok(made), Ok(false)),
+            Err(error) => (Err(error.clone()), Err(error)),
+        };
+        self.result = Some(result);
+        kept
     }
 
     fn answer(self: Box<Self>, committed: Result<(), Error>) {
-        let _ = self.answer.send(committed.and(self.result));
+        let Self { result, answer, .. } = *self;
+        let result = committed.and_then(|()| result.expect("what is committed was run"));
+        // Nobody waits for the answer any more; that is the caller's choice.
+        let _ = answer.send(result);
     }
 }
 
-/// The writer itself.
-struct Task {
+/// What the thread has.
+struct Worker {
     store: Arc<str>,
-    connection: SqliteConnection,
-    write_lock: WriteLock,
+    connection: Connection,
+    /// How the connection commits.
+    durability: Durability,
     changes: mpsc::Receiver<Message>,
+    /// A change that was received and belongs to the next group.
+    next: Option<(Durability, Box<dyn Change>)>,
     counters: Arc<Counters>,
     /// Who waits for the end.
     closing: Vec<oneshot::Sender<()>>,
 }
 
-impl Task {
-    async fn run(mut self) {
-        let mut halted = None;
-        while let Some(first) = self.next().await {
-            if let Some(error) = &halted {
-                first.refuse(Error::clone(error));
-            } else if let Err(error @ (Error::Disk { .. } | Error::Corrupt { .. })) =
-                self.commit_together(first).await
-            {
+impl Worker {
+    fn run(mut self) {
+        let mut halted: Option<Error> = None;
+        while let Some((durability, first)) = self.receive() {
+            let error = match &halted {
+                Some(error) => {
+                    first.answer(Err(error.clone()));
+                    continue;
+                }
+                None => self.commit_together(durability, first).err(),
+            };
+            if let Some(error @ (Error::Disk { .. } | Error::Corrupt { .. })) = error {
                 tracing::error!(%error, "the database failed for good: nothing is written until the program is restarted");
                 halted = Some(error);
             }
         }
-        if let Err(error) = self.connection.close().await {
+        if let Err((_, error)) = self.connection.close() {
             tracing::warn!(store = %self.store, %error, "the database was not closed cleanly");
         }
         for closed in self.closing {
@@ -239,20 +243,27 @@ impl Task {
     }
 
     /// The next change; `None` when there will be no more.
-    async fn next(&mut self) -> Option<Box<dyn Change>> {
+    fn receive(&mut self) -> Option<(Durability, Box<dyn Change>)> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
         loop {
-            match self.changes.recv().await? {
-                Message::Change(change) => return Some(change),
+            match self.changes.blocking_recv()? {
+                Message::Change(durability, change) => return Some((durability, change)),
                 Message::Close(closed) => self.close(closed),
             }
         }
     }
 
-    /// A change that is there already.
-    fn next_waiting(&mut self) -> Option<Box<dyn Change>> {
+    /// A change that is there already and may be in the group that is being made.
+    fn receive_waiting(&mut self) -> Option<(Durability, Box<dyn Change>)> {
         loop {
             match self.changes.try_recv().ok()? {
-                Message::Change(change) => return Some(change),
+                Message::Change(Durability::Synced, change) if self.durability == Durability::Unsynced => {
+                    self.next = Some((Durability::Synced, change));
+                    return None;
+                }
+                Message::Change(durability, change) => return Some((durability, change)),
                 Message::Close(closed) => self.close(closed),
             }
         }
@@ -265,89 +276,81 @@ impl Task {
     }
 
     /// One transaction: `first` and whatever waits by the time each change before it has run.
-    async fn commit_together(&mut self, first: Box<dyn Change>) -> Result<(), Error> {
-        let write_lock = Arc::clone(&self.write_lock);
-        let _ours = write_lock.lock().await;
-        if let Err(error) = self.begin().await {
-            first.refuse(error.clone());
+    fn commit_together(&mut self, durability: Durability, first: Box<dyn Change>) -> Result<(), Error> {
+        if let Err(error) = self.begin(durability) {
+            first.answer(Err(error.clone()));
             return Err(error);
         }
-        let mut outcomes: Vec<Box<dyn Outcome>> = Vec::new();
-        let mut next = Some(first);
+        let (mut done, mut synced): (Vec<Box<dyn Change>>, u64) = (Vec::new(), 0);
+        let mut next = Some((durability, first));
         let mut committed = Ok(());
-        while let Some(change) = next {
-            let (outcome, undisturbed) = self.run_apart(change).await;
-            outcomes.push(outcome);
-            committed = undisturbed;
-            next = if committed.is_ok() && outcomes.len() < BATCH_MAX { self.next_waiting() } else { None };
+        while let Some((durability, mut change)) = next {
+            let ran = self.run_apart(&mut *change);
+            done.push(change);
+            synced += u64::from(ran == Ok(true) && durability == Durability::Synced);
+            committed = ran.map(drop);
+            next = if committed.is_ok() && done.len() < BATCH_MAX { self.receive_waiting() } else { None };
         }
-        if committed.is_ok() {
-            committed = self.statement("COMMIT").await;
-        }
+        committed = committed.and_then(|()| self.statement("COMMIT"));
         if committed.is_err() {
             // SQLite may have rolled back by itself, and then there is nothing left to roll back.
-            let _ = self.statement("ROLLBACK").await;
-        } else {
-            let succeeded = outcomes.iter().filter(|outcome| outcome.error().is_none()).count();
-            self.counters.writes.fetch_add(succeeded as u64, Ordering::Relaxed);
+            let _ = self.statement("ROLLBACK");
+        } else if self.durability == Durability::Synced {
+            self.counters.writes.fetch_add(synced, Ordering::Relaxed);
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
         }
-        for outcome in outcomes {
-            outcome.answer(committed.clone());
+        for change in done {
+            change.answer(committed.clone());
         }
         committed
     }
 
-    async fn begin(&mut self) -> Result<(), Error> {
-        self.statement("BEGIN IMMEDIATE").await.map_err(|error| match error {
+    fn begin(&mut self, durability: Durability) -> Result<(), Error> {
+        if durability != self.durability {
+            let level = match durability {
+                Durability::Synced => "PRAGMA synchronous = FULL",
+                Durability::Unsynced => "PRAGMA synchronous = NORMAL",
+            };
+            // It takes effect while it is prepared, so it must not be kept prepared.
+            self.connection.execute_batch(level).map_err(|error| Error::sqlite(&self.store, &error))?;
+            self.durability = durability;
+        }
+        self.statement("BEGIN IMMEDIATE").map_err(|error| match error {
             // A connection that cannot even begin is of no use any more.
             Error::Engine { store, reason } => Error::Disk { store, reason },
             passing => passing,
         })
     }
 
-    /// Runs one change in its savepoint. The second value tells whether the transaction around it still stands.
-    async fn run_apart(&mut self, change: Box<dyn Change>) -> (Box<dyn Outcome>, Result<(), Error>) {
-        if let Err(error) = self.statement("SAVEPOINT change").await {
-            return (Box::new(Unrun(change)), Err(error));
+    /// Runs one change: whether it succeeded. An error means that the transaction around it does not stand.
+    fn run_apart(&mut self, change: &mut dyn Change) -> Result<bool, Error> {
+        let has_savepoint = change.has_savepoint();
+        if has_savepoint {
+            self.statement("SAVEPOINT change")?;
         }
-        let outcome = change.run(&self.store, &mut self.connection).await;
-        let undisturbed = match outcome.error() {
-            None => self.statement("RELEASE change").await,
+        let ran = match change.run(&mut self.connection) {
             // After these SQLite may have rolled the whole transaction back.
-            Some(
+            Err(
                 error @ (Error::Busy { .. }
                 | Error::Full { .. }
                 | Error::Disk { .. }
                 | Error::Corrupt { .. }
                 | Error::Denied { .. }),
-            ) => Err(error.clone()),
-            Some(_) => match self.statement("ROLLBACK TO change").await {
-                Ok(()) => self.statement("RELEASE change").await,
-                failed => failed,
-            },
+            ) => return Err(error),
+            ran => ran,
         };
-        (outcome, undisturbed)
-    }
-
-    async fn statement(&mut self, sql: &'static str) -> Result<(), Error> {
-        let done = sqlx::query(sql).execute(&mut self.connection).await;
-        done.map(|_| ()).map_err(|error| Error::sqlite(&self.store, &error))
-    }
-}
-
-/// A change that never ran because its savepoint could not be set.
-struct Unrun(Box<dyn Change>);
-
-impl Outcome for Unrun {
-    fn error(&self) -> Option<&Error> {
-        None
-    }
-
-    fn answer(self: Box<Self>, committed: Result<(), Error>) {
-        if let Err(error) = committed {
-            self.0.refuse(error);
+        if has_savepoint {
+            if !matches!(ran, Ok(true)) {
+                self.statement("ROLLBACK TO change")?;
+            }
+            self.statement("RELEASE change")?;
         }
+        Ok(ran.is_ok())
+    }
+
+    fn statement(&self, sql: &'static str) -> Result<(), Error> {
+        let done = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        done.map(drop).map_err(|error| Error::sqlite(&self.store, &error))
     }
 }
 
@@ -370,13 +373,14 @@ mod tests {
     }
 
     async fn sql(engine: &Engine, sql: &'static str) -> Result<(), Error> {
-        let done = engine.write(move |connection| Box::pin(sqlx::raw_sql(sql).execute(connection)));
-        done.await.map(drop)
+        engine.script(sql).await
     }
 
     async fn children(engine: &Engine) -> i64 {
-        let count = sqlx::query_scalar("SELECT count(*) FROM child");
-        engine.read(|connection| Box::pin(count.fetch_one(connection))).await.unwrap()
+        let count = |connection: &mut Connection| {
+            Ok(connection.query_row("SELECT count(*) FROM child", [], |row| row.get(0)).unwrap())
+        };
+        engine.read(count).await.unwrap()
     }
 
     /// Runs the changes so that they share one transaction: they queue up behind one that waits for them.
@@ -386,14 +390,12 @@ mod tests {
         let holder = tokio::spawn({
             let engine = engine.clone();
             async move {
-                let hold = engine.write(move |_| {
-                    Box::pin(async move {
-                        started.send(()).unwrap();
-                        released.await.unwrap();
-                        Ok(())
-                    })
-                });
-                hold.await
+                let hold = move |_: &mut Connection| {
+                    started.send(()).unwrap();
+                    released.blocking_recv().unwrap();
+                    Ok(Done::Kept(()))
+                };
+                engine.writer.write(Durability::Synced, hold).await
             }
         });
         has_started.await.unwrap();
@@ -483,5 +485,74 @@ mod tests {
         assert_eq!(engine.counts().0, 52);
         let late = sql(&engine, "INSERT INTO child DEFAULT VALUES").await.unwrap_err();
         assert!(matches!(late, Error::Closed { .. }), "{late:?}");
+    }
+
+    #[tokio::test]
+    async fn hs_06_what_is_undone_leaves_nothing_and_gives_its_result_all_the_same() {
+        let engine = open().await;
+        let undone = |connection: &mut Connection| {
+            connection.execute("INSERT INTO child (id) VALUES (7)", []).unwrap();
+            Ok(Done::Undone(7))
+        };
+        assert_eq!(engine.writer.write(Durability::Synced, undone).await, Ok(7));
+        assert_eq!(children(&engine).await, 0);
+    }
+
+    #[tokio::test]
+    async fn hs_06_a_change_that_panics_is_undone_and_the_writer_goes_on() {
+        let engine = open().await;
+        let panics = |connection: &mut Connection| -> Result<Done<()>, Error> {
+            connection.execute("INSERT INTO child (id) VALUES (7)", []).unwrap();
+            panic!("on purpose")
+        };
+        let panicked = engine.writer.write(Durability::Synced, panics).await.unwrap_err();
+        assert!(matches!(panicked, Error::Engine { .. }), "{panicked:?}");
+        assert_eq!(children(&engine).await, 0);
+        sql(&engine, "INSERT INTO child (id) VALUES (1)").await.unwrap();
+        assert_eq!(children(&engine).await, 1);
+    }
+
+    /// A group that is not synced does not take along a change that must be; one that is synced takes along whatever comes.
+    #[tokio::test]
+    async fn hs_06_a_change_that_must_be_synced_is_whatever_it_shares_its_commit_with() {
+        let engine = open().await;
+        let level = |durability| {
+            let engine = engine.clone();
+            async move {
+                let read = |connection: &mut Connection| {
+                    let level =
+                        connection.query_row("SELECT * FROM pragma_synchronous", [], |row| row.get(0));
+                    Ok(Done::Kept(level.unwrap()))
+                };
+                let level: i64 = engine.writer.write(durability, read).await.unwrap();
+                level
+            }
+        };
+        let (first, started, release) = {
+            let (started, has_started) = oneshot::channel();
+            let (release, released) = oneshot::channel::<()>();
+            let hold = move |_: &mut Connection| {
+                started.send(()).unwrap();
+                released.blocking_recv().unwrap();
+                Ok(Done::Kept(()))
+            };
+            let writer = engine.writer.clone();
+            let held = tokio::spawn(async move { writer.write(Durability::Unsynced, hold).await });
+            (held, has_started, release)
+        };
+        started.await.unwrap();
+        let mut waiting = Vec::new();
+        for (n, durability) in
+            [Durability::Unsynced, Durability::Synced, Durability::Unsynced].into_iter().enumerate()
+        {
+            waiting.push(tokio::spawn(level(durability)));
+            while engine.writer.queue.capacity() > QUEUE_MAX - (n + 1) {
+                tokio::task::yield_now().await;
+            }
+        }
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        let levels: Vec<i64> = join_all(waiting).await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(levels, [1, 2, 2]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use syncline_core::state::names::{DELTA_MAX, HORIZON, PAGE_MAX_BYTES};
 use syncline_core::state::{Change, Entry, Kept, Stamp, Start, Stored};
 use syncline_core::time::Timestamp;
@@ -29,7 +30,7 @@ pub(crate) struct Header {
 }
 
 /// An entity to be written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Written {
     pub(crate) id: String,
     pub(crate) stamp: String,

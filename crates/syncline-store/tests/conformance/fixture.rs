@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use syncline_core::kv::Key;
 use syncline_core::schedule::Bucket;
 use syncline_core::time::Timestamp;
@@ -85,15 +85,12 @@ impl Fixture {
 
     /// Rows in a table, expired or not.
     pub(crate) async fn rows(&self, table: &'static str) -> i64 {
-        let sql = AssertSqlSafe(self.named(&format!("SELECT count(*) FROM {table}")));
+        let sql = self.named(&format!("SELECT count(*) FROM {table}"));
         match self.store.backend() {
-            Backend::Sqlite => {
-                let mut connection = SqliteConnection::connect(&self.direct_url).await.unwrap();
-                sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
-            }
+            Backend::Sqlite => self.sqlite_connection().query_row(&sql, [], |row| row.get(0)).unwrap(),
             Backend::Postgres => {
                 let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
-                sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+                sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut connection).await.unwrap()
             }
         }
     }
@@ -107,8 +104,8 @@ impl Fixture {
     }
 
     /// A connection of one's own, past the store.
-    pub(crate) async fn sqlite_connection(&self) -> SqliteConnection {
-        SqliteConnection::connect(&self.direct_url).await.unwrap()
+    pub(crate) fn sqlite_connection(&self) -> rusqlite::Connection {
+        sqlite_at(&self.direct_url)
     }
 
     /// A connection of one's own, past the store and any pooler.
@@ -118,21 +115,19 @@ impl Fixture {
 
     /// Runs commands at an address that no store has been opened at yet.
     pub(crate) async fn execute_at(&self, url: &str, sql: &str) {
-        let sql = AssertSqlSafe(self.named(sql));
+        let sql = self.named(sql);
         match self.store.backend() {
             Backend::Sqlite => {
                 let file = std::path::Path::new(url.strip_prefix("sqlite:").unwrap());
                 std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-                let mut connection = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
-                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-                connection.close().await.unwrap();
+                sqlite_at(url).execute_batch(&sql).unwrap();
             }
             Backend::Postgres => {
                 // A pooler takes no such parameter, and the address may be one's.
                 let options: PgConnectOptions = url.parse().unwrap();
                 let mut connection =
                     PgConnection::connect_with(&options.extra_float_digits(None)).await.unwrap();
-                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
                 connection.close().await.unwrap();
             }
         }
@@ -142,9 +137,10 @@ impl Fixture {
     pub(crate) async fn tables_at(&self, url: &str) -> Vec<String> {
         match self.store.backend() {
             Backend::Sqlite => {
-                let mut connection = SqliteConnection::connect(url).await.unwrap();
                 let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY 1";
-                sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap()
+                let connection = sqlite_at(url);
+                let mut tables = connection.prepare(tables).unwrap();
+                tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
             }
             Backend::Postgres => {
                 let options: PgConnectOptions = url.parse().unwrap();
@@ -161,18 +157,22 @@ impl Fixture {
 
     /// Runs a command behind the store's back.
     pub(crate) async fn execute(&self, sql: &'static str) {
-        let sql = AssertSqlSafe(self.named(sql));
+        let sql = self.named(sql);
         match self.store.backend() {
-            Backend::Sqlite => {
-                let mut connection = SqliteConnection::connect(&self.direct_url).await.unwrap();
-                sqlx::query(sql).execute(&mut connection).await.unwrap();
-            }
+            Backend::Sqlite => self.sqlite_connection().execute_batch(&sql).unwrap(),
             Backend::Postgres => {
                 let mut connection = PgConnection::connect(&self.direct_url).await.unwrap();
-                sqlx::query(sql).execute(&mut connection).await.unwrap();
+                sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
             }
         }
     }
+}
+
+/// A connection past the store; the file is made where there is none.
+fn sqlite_at(url: &str) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
+    connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+    connection
 }
 
 /// A new database: its address by way of a pooler, and its own.

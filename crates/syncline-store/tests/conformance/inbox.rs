@@ -1,9 +1,13 @@
 //! Entities that came from elsewhere.
 
-use futures::future::join_all;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId};
+
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use syncline_core::outbox::{EntityType, EntryResult, Moment, SenderId, Stamp};
 use syncline_store::inbox::{Arrival, BATCH_MAX, Inbox, LIST_MAX, Put};
 
 use super::fixture::{Fixture, until};
@@ -226,4 +230,42 @@ pub(crate) async fn ss_27_what_breaks_a_bound_of_the_inbox_is_refused_and_nothin
     assert_eq!(inbox.forget(Duration::from_secs(60), 10).await.unwrap(), 0);
     // As soon as the store's clock has moved on.
     until("it is older than nothing", async || inbox.forget(Duration::ZERO, 10).await.unwrap() == 1).await;
+}
+
+/// SQL repeats the rule of [`Stamp`]: which of two changes is the newer one. Random changes of a few senders, with clocks that
+/// often agree, go through the tables and through the rule; both must have kept the same one after each.
+pub(crate) async fn hs_07_the_tables_keep_the_change_that_the_core_calls_newer(fixture: &Fixture) {
+    let (inbox, seed) = (open(fixture).await, rand::random::<u64>());
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut held: BTreeMap<String, (Stamp, String)> = BTreeMap::new();
+    let mut numbers: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    let (mut applied, mut stale) = (0, 0);
+    for n in 0..200 {
+        let from = ["", "a", "b"][random.random_range(0..3)];
+        // Each number once, but in no order.
+        let left = numbers.entry(from).or_insert_with(|| (1..=200).collect());
+        let entry = left.swap_remove(random.random_range(0..left.len()));
+        let from = SenderId::new(from).ok();
+        let entry = if from.is_some() { entry } else { 0 };
+        let (id, at_us) = (format!("m{}", random.random_range(0..4)), random.random_range(1..6));
+        let told = arrival(entry, &id, &n.to_string(), at_us);
+        let stamp = Stamp { sender: from.clone(), entry, at: told.created_at };
+        let newer = held.get(&id).is_none_or(|(kept, _)| stamp.supersedes(kept));
+        let result = inbox.apply(from.as_ref(), std::slice::from_ref(&told)).await.unwrap();
+        assert_eq!(result == [Applied], newer, "seed {seed}, {n}: {stamp:?} over {:?}", held.get(&id));
+        if newer {
+            held.insert(id.clone(), (stamp, told.payload));
+        }
+        assert_eq!(
+            payload(&*inbox, &id).await,
+            held.get(&id).map(|(_, payload)| payload.clone()),
+            "seed {seed}, {n}"
+        );
+        (applied, stale) = if newer { (applied + 1, stale) } else { (applied, stale + 1) };
+    }
+    assert!(
+        applied > 20 && stale > 20,
+        "too little happened to prove anything: {applied} applied, {stale} stale"
+    );
 }

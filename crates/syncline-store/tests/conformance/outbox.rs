@@ -7,7 +7,7 @@ use futures::future::join_all;
 use syncline_core::outbox::{Moment, Verdict};
 use syncline_store::outbox::{
     Claimed, ENTRIES_MAX, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate, Settings, State, Which,
-    enqueue_in,
+    enqueue_in, enqueue_in_postgres,
 };
 use syncline_store::{Backend, Error};
 
@@ -76,15 +76,14 @@ pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_
         let given = entry("order", id, "{}");
         match fixture.store.backend() {
             Backend::Sqlite => {
-                let mut connection = fixture.sqlite_connection().await;
-                let mut transaction = sqlx::Connection::begin(&mut connection).await.unwrap();
-                let row = sqlx::query("INSERT INTO orders VALUES ($1)").bind(id);
-                row.execute(&mut *transaction).await.unwrap();
-                enqueue_in(&mut *transaction, &given).await.unwrap();
+                let mut connection = fixture.sqlite_connection();
+                let transaction = connection.transaction().unwrap();
+                transaction.execute("INSERT INTO orders VALUES (?1)", [id]).unwrap();
+                enqueue_in(&transaction, &given).unwrap();
                 if commits {
-                    transaction.commit().await.unwrap();
+                    transaction.commit().unwrap();
                 } else {
-                    transaction.rollback().await.unwrap();
+                    transaction.rollback().unwrap();
                 }
             }
             Backend::Postgres => {
@@ -92,7 +91,7 @@ pub(crate) async fn ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_
                 let mut transaction = sqlx::Connection::begin(&mut connection).await.unwrap();
                 let row = sqlx::query("INSERT INTO orders VALUES ($1)").bind(id);
                 row.execute(&mut *transaction).await.unwrap();
-                enqueue_in(&mut *transaction, &given).await.unwrap();
+                enqueue_in_postgres(&mut transaction, &given).await.unwrap();
                 if commits {
                     transaction.commit().await.unwrap();
                 } else {

@@ -320,8 +320,7 @@ async fn crowd_with_removals(fixture: &Fixture, ms: u64) {
     assert_eq!(SPACE_ENTITIES_MAX, 200_000);
     match fixture.store.backend() {
         Backend::Sqlite => {
-            let mut connection = fixture.sqlite_connection().await;
-            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+            fixture.sqlite_connection().execute_batch(&sql).unwrap();
         }
         Backend::Postgres => {
             let mut connection = fixture.postgres_connection().await;

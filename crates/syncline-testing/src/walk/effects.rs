@@ -3,7 +3,7 @@
 use axum::body::Body;
 use futures::StreamExt;
 use http::Request;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::{Names, api_description, operations};
 use crate::{NodeBuilder, RouterNode};
@@ -45,24 +45,24 @@ async fn read_everything_twice(node: &RouterNode, names: Names<'_>) -> usize {
 /// Everything in a database.
 async fn rows(database_url: &str) -> Vec<Table> {
     if database_url.starts_with("sqlite:") {
-        rows_of_sqlite(database_url).await
+        rows_of_sqlite(database_url)
     } else {
         rows_of_postgres(database_url).await
     }
 }
 
-async fn rows_of_sqlite(url: &str) -> Vec<Table> {
-    let mut connection = SqliteConnection::connect(url).await.unwrap();
-    let tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name";
-    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut connection).await.unwrap();
+fn rows_of_sqlite(url: &str) -> Vec<Table> {
+    let connection = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
+    let texts = |sql: &str| -> Vec<String> {
+        let mut rows = connection.prepare(sql).unwrap();
+        rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
     let mut found = Vec::new();
-    for table in tables {
+    for table in texts("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name") {
         let columns =
-            "SELECT group_concat('quote(' || name || ')', ' || ''|'' || ') FROM pragma_table_info($1)";
-        let columns: String =
-            sqlx::query_scalar(columns).bind(&table).fetch_one(&mut connection).await.unwrap();
-        let rows = AssertSqlSafe(format!("SELECT {columns} FROM \"{table}\" ORDER BY 1"));
-        let rows: Vec<String> = sqlx::query_scalar(rows).fetch_all(&mut connection).await.unwrap();
+            "SELECT group_concat('quote(' || name || ')', ' || ''|'' || ') FROM pragma_table_info(?1)";
+        let columns: String = connection.query_row(columns, [&table], |row| row.get(0)).unwrap();
+        let rows = texts(&format!("SELECT {columns} FROM \"{table}\" ORDER BY 1"));
         found.push((table, rows));
     }
     found

@@ -105,6 +105,8 @@ impl Mint {
             ("aud".to_owned(), json!(issuer.audience)),
             ("iat".to_owned(), json!(now)),
             ("exp".to_owned(), json!(now + self.lifetime.as_secs())),
+            // By its id this one token can be taken back.
+            ("jti".to_owned(), json!(format!("{:032x}", rand::random::<u128>()))),
         ]);
         if let Some(sub) = &self.sub {
             claims.insert("sub".to_owned(), json!(sub));

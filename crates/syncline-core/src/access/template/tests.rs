@@ -137,8 +137,13 @@ fn reached(grant: &Grant, more: &str) -> String {
     if grant.is_prefix { format!("{}{more}", grant.name) } else { grant.name.clone() }
 }
 
+/// Long runs ask for more by `PROPTEST_CASES`.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(10_000, |cases| cases.parse().unwrap())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_global_rejects: 10_000_000, max_local_rejects: 10_000_000, ..ProptestConfig::default() })]
 
     #[test]
     fn ac_02_two_subjects_never_reach_each_others_names(

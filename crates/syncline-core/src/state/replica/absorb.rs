@@ -191,7 +191,7 @@ impl Replica {
         self.read_all();
         if self.is_bridged() {
             // Removals and the last reset too: what was not sent of them was marked there.
-            let ids: Set = self.index.entries().map(|(id, _)| id.clone()).collect();
+            let ids: Set = self.index.entries().map(|(id, _)| id).collect();
             ids.iter().for_each(|id| self.mark(id));
             if self.index.floor() > Stamp::ZERO {
                 self.mark("");
@@ -331,7 +331,7 @@ impl Replica {
             }
         }
         let changed = stored.version != version;
-        self.values.insert(id.to_owned(), Held { stored, pending: 0 });
+        self.values.insert(self.index.key(id), Held { stored, pending: 0 });
         if changed {
             let key = self.index.layout().value_key(id);
             self.work.read(key);

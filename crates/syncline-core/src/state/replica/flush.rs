@@ -1,6 +1,8 @@
 //! The loop between knowledge and storage: read what is dirty, merge, write what storage does not say, look again.
 
-use super::super::layout::{Kind, Place};
+use std::sync::Arc;
+
+use super::super::layout::{Kind, Layout, Place};
 use super::super::names::{
     ASIDE_PREFIX, BATCH_MAX, CURSOR_KEY, ENTITY_PREFIX, LOAD_MAX, SCHEMA_KEY, SETTINGS_KEY,
 };
@@ -26,6 +28,9 @@ impl Replica {
                 return;
             }
             if !self.work.dirty.is_empty() {
+                if self.may_swap() {
+                    return self.ask_swap();
+                }
                 return self.ask_dirty();
             }
             if self.phase == Phase::Loading {
@@ -55,7 +60,7 @@ impl Replica {
                 continue;
             }
             if !self.marks.fresh.is_empty() {
-                return self.write(Vec::new(), Set::new());
+                return self.write(Vec::new(), Set::new(), false);
             }
             if self.sweep.wants_list() {
                 return self.ask_list();
@@ -76,19 +81,64 @@ impl Replica {
         self.out.push(Effect::List { ask });
     }
 
+    /// Whether nothing but new values of listed entities is to be written: then what is there need not be read before, because the
+    /// storage says what it was.
+    fn may_swap(&self) -> bool {
+        let layout = self.index.layout();
+        // Keys of the index come first, so that this is soon known.
+        let is_new = |key: &Arc<str>| match layout.kind(key) {
+            Kind::Entity(id) => {
+                layout != Layout::A
+                    && self.index.lists(id)
+                    && self.values.get(id).is_some_and(|held| held.pending > 0)
+            }
+            _ => false,
+        };
+        self.config.swaps && self.phase == Phase::Ready && self.work.dirty.iter().all(is_new)
+    }
+
+    fn ask_swap(&mut self) {
+        let keys: Set = self.work.dirty.iter().take(BATCH_MAX).cloned().collect();
+        self.work.dirty.retain(|key| !keys.contains(key));
+        let entry = |key: &Arc<str>| Some((key.to_string(), self.text_of(key)?));
+        let entries = keys.iter().filter_map(entry).collect();
+        self.write(entries, keys, true);
+    }
+
+    /// What values were written over. Those that were later than ours, or that nobody can read, were not known before: then this
+    /// was not the last word, as if they had been read first. Returns the keys that have to be written once more.
+    fn on_swapped(&mut self, before: Vec<(String, Option<String>)>) -> Set {
+        let (mut again, mut asides) = (Set::new(), Vec::new());
+        for (key, text) in before {
+            let Some(id) = key.strip_prefix(ENTITY_PREFIX).map(str::to_owned) else { continue };
+            let known = self.values.get(&id).map(|held| held.stored.clone());
+            self.absorb(&key, text.as_deref(), Source::Read);
+            if let Some(aside) = self.seen.take_poisoned(&key) {
+                asides.push(([ASIDE_PREFIX, &key].concat(), aside));
+            }
+            if self.values.get(&id).map(|held| &held.stored) != known.as_ref() {
+                again.insert(key);
+            }
+        }
+        self.work.dirty.extend(again.iter());
+        if !asides.is_empty() {
+            self.write(asides, Set::new(), false);
+        }
+        again
+    }
+
     /// Entities first: the index is taken up when no entity is left over, so that it never lists what is not stored.
     fn ask_dirty(&mut self) {
         let layout = self.index.layout();
-        let is_value = |key: &&String| matches!(layout.kind(key), Kind::Entity(_) | Kind::Packed);
+        let is_value = |key: &&Arc<str>| matches!(layout.kind(key), Kind::Entity(_) | Kind::Packed);
         // While loading nothing is listed yet, and entities that are read in the order of their keys are read as ranges.
         let loading = self.phase == Phase::Loading;
-        let is_index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
+        let is_index = |key: &Arc<str>| matches!(layout.kind(key), Kind::Index(_));
         // Keys of the index come before those of entities.
-        let first =
-            loading && self.work.dirty.iter().take_while(|key| key.as_str() < ENTITY_PREFIX).any(is_index);
+        let first = loading && self.work.dirty.iter().take_while(|key| &***key < ENTITY_PREFIX).any(is_index);
         let most = if loading { LOAD_MAX } else { BATCH_MAX };
         let batch = if first { 0 } else { most };
-        let mut keys: Vec<String> = self.work.dirty.iter().filter(is_value).take(batch).cloned().collect();
+        let mut keys: Vec<Arc<str>> = self.work.dirty.iter().filter(is_value).take(batch).cloned().collect();
         let more_values = self.work.dirty.iter().filter(is_value).nth(batch).is_some();
         if first || !more_values {
             let room = most - keys.len() + 1;
@@ -98,8 +148,8 @@ impl Replica {
             self.work.dirty.remove(key);
         });
         let ask = self.requests.number();
-        self.out.push(Effect::Get { ask, keys: keys.clone() });
-        self.requests.send(InFlight::Get { ask, keys });
+        self.out.push(Effect::Get { ask, keys: keys.iter().map(ToString::to_string).collect() });
+        self.requests.send(InFlight::Get { ask, keys: keys.into_iter().collect() });
     }
 
     pub(super) fn on_got(&mut self, ask: u64, mut found: Vec<(String, Option<String>)>) {
@@ -107,9 +157,9 @@ impl Replica {
             InFlight::Get { ask: asked, keys } if asked == ask => {
                 self.requests.succeed();
                 self.sort_index_first(&mut found);
-                let asked: Set = keys.into_iter().collect();
+                let asked = keys;
                 let (mut lacking, mut saying) = (Set::new(), Set::new());
-                self.seen.proved.iter_mut().for_each(|proved| proved.extend(asked.iter().cloned()));
+                self.seen.proved.iter_mut().for_each(|proved| proved.extend(asked.iter()));
                 for (key, text) in found.into_iter().filter(|(key, _)| asked.contains(key)) {
                     let lacks = self.absorb(&key, text.as_deref(), Source::Read);
                     let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
@@ -163,15 +213,15 @@ impl Replica {
     /// Writes `keys`, which were `read` just now along with others.
     fn write_lacking(&mut self, mut keys: Set, read: &Set) {
         let layout = self.index.layout();
-        let index = |key: &String| matches!(layout.kind(key), Kind::Index(_));
-        if keys.iter().any(index) {
+        let index = |key: &str| matches!(layout.kind(key), Kind::Index(_));
+        if keys.iter().any(|key| index(key)) {
             // Entities added since the question was asked are listed now: they have to be stored as well.
-            let unread = |key: &&String| match layout.kind(key) {
+            let unread = |key: &&Arc<str>| match layout.kind(key) {
                 Kind::Entity(id) => self.values.get(id).is_some_and(|held| held.pending > 0),
                 Kind::Packed => true,
                 _ => false,
             };
-            let unread: Vec<String> = self.work.dirty.iter().filter(unread).cloned().collect();
+            let unread: Vec<Arc<str>> = self.work.dirty.iter().filter(unread).cloned().collect();
             if unread.iter().any(|key| matches!(layout.kind(key), Kind::Packed) && !read.contains(key)) {
                 // That key holds what others wrote too. Read both, which happens once: then it is among those read.
                 self.work.dirty.extend(keys.iter().filter(|key| index(key)).cloned());
@@ -185,7 +235,7 @@ impl Replica {
         }
         // In the order in which they are to be written.
         let mut ranks: [Vec<(String, String)>; 6] = Default::default();
-        for key in &keys {
+        for key in keys.iter() {
             let Some(text) = self.text_of(key) else { continue };
             if let Some(aside) = self.seen.take_poisoned(key) {
                 ranks[0].push(([ASIDE_PREFIX, key].concat(), aside));
@@ -197,21 +247,21 @@ impl Replica {
                 Kind::Index(_) => 3,
                 _ => 5,
             };
-            ranks[rank].push((key.clone(), text));
+            ranks[rank].push((key.to_string(), text));
         }
         let entries: Vec<_> = ranks.into_iter().flatten().collect();
         if !entries.is_empty() {
-            self.write(entries, keys);
+            self.write(entries, keys, false);
         }
     }
 
-    fn write(&mut self, mut entries: Vec<(String, String)>, keys: Set) {
+    fn write(&mut self, mut entries: Vec<(String, String)>, keys: Set, swap: bool) {
         let marks = self.take_fresh();
         let marked = marks.iter().map(|mark| (marks::key(mark), "true".to_owned()));
         entries.splice(0..0, marked);
         let ask = self.requests.number();
         self.requests.send(InFlight::Set { ask, keys, number: self.ops.latest(), marks });
-        self.out.push(Effect::Set { ask, entries });
+        self.out.push(if swap { Effect::Swap { ask, entries } } else { Effect::Set { ask, entries } });
     }
 
     /// What a key should say, as far as this replica knows.
@@ -239,11 +289,14 @@ impl Replica {
         out
     }
 
-    pub(super) fn on_stored(&mut self, ask: u64) {
+    /// It is written; `before`: what some of the keys held until then, if that is known.
+    pub(super) fn on_stored(&mut self, ask: u64, before: Vec<(String, Option<String>)>) {
         match self.requests.take() {
-            InFlight::Set { ask: asked, keys, number, marks } if asked == ask => {
+            InFlight::Set { ask: asked, mut keys, number, marks } if asked == ask => {
+                let again = self.on_swapped(before);
+                keys.retain(|key| !again.contains(key));
                 let layout = self.index.layout();
-                let is_index = |key: &&String| matches!(layout.kind(key), Kind::Index(_));
+                let is_index = |key: &&Arc<str>| matches!(layout.kind(key), Kind::Index(_));
                 if keys.iter().any(|key| is_index(&key)) {
                     self.seen.proved = None;
                 }
@@ -294,7 +347,7 @@ impl Replica {
         }
         match flight {
             InFlight::Get { keys, .. } => {
-                self.work.dirty.extend(keys);
+                self.work.dirty.extend(keys.iter());
                 self.rest(failure);
                 if self.requests.failures() >= READS_MAX {
                     self.refuse_all(&error);
@@ -302,7 +355,7 @@ impl Replica {
             }
             InFlight::Set { keys, marks, .. } => {
                 let ours = self.ops.wait_for_any(&keys);
-                self.work.dirty.extend(keys);
+                self.work.dirty.extend(keys.iter());
                 self.marks.fresh.extend(marks.into_iter().map(|(id, _)| id));
                 match (failure, ours) {
                     // Read again and written with what is there now.

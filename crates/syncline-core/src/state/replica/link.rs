@@ -34,6 +34,8 @@ pub(super) struct Cursor {
     number: u64,
     /// Everything added up to here has been sent.
     since: Stamp,
+    /// Under whose name things are exchanged; empty: nobody has been named yet.
+    subject: String,
 }
 
 /// Where things stand.
@@ -99,16 +101,27 @@ impl Cursor {
         out.push_str(&self.number.to_string());
         out.push_str(",\"since\":\"");
         out.push_str(&self.since.text());
-        out.push_str("\"}");
+        out.push('"');
+        if !self.subject.is_empty() {
+            out.push_str(",\"subject\":");
+            write_text(&self.subject, &mut out);
+        }
+        out.push('}');
         out
     }
 
     pub(super) fn read(text: &str) -> Option<Self> {
         let json = Json::read(text).ok()?;
         Some(Self {
-            epoch: json.member("epoch")?.as_text().filter(|epoch| is_epoch(epoch))?.to_owned(),
+            // Empty: nothing has been exchanged yet.
+            epoch: json
+                .member("epoch")?
+                .as_text()
+                .filter(|epoch| epoch.is_empty() || is_epoch(epoch))?
+                .to_owned(),
             number: json.member("number")?.as_whole()?,
             since: json.member("since")?.as_text().and_then(Stamp::read)?,
+            subject: json.member("subject").and_then(Json::as_text).unwrap_or_default().to_owned(),
         })
     }
 }
@@ -352,6 +365,21 @@ impl Replica {
 
     pub(super) fn on_cursor_stored(&mut self) {
         self.link.cursor_due = false;
+    }
+
+    /// Whether what is stored here may be exchanged under the name `subject`: a storage belongs to the first one that it was
+    /// exchanged for, so that nobody's changes go out under another name. `None`: not before everything is loaded.
+    pub fn admits(&mut self, subject: &str) -> Option<bool> {
+        if self.phase != Phase::Ready || !self.is_bridged() {
+            return None;
+        }
+        if self.link.kept.subject.is_empty() && !subject.is_empty() {
+            subject.clone_into(&mut self.link.kept.subject);
+            subject.clone_into(&mut self.link.cursor.subject);
+            self.link.cursor_due = true;
+            self.work.read(CURSOR_KEY.to_owned());
+        }
+        Some(self.link.kept.subject == subject)
     }
 
     /// Takes over how far the context before this one came; whether the key is to be written.

@@ -33,7 +33,7 @@ pub(super) struct Marks {
 impl Marks {
     /// When a mark without a change is to be looked at again.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.stored.values().flatten().map(|(_, since)| *since + ORPHAN_GRACE).min()
+        self.stored.iter().flat_map(|(_, marks)| marks).map(|(_, since)| *since + ORPHAN_GRACE).min()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -67,6 +67,15 @@ pub(super) fn key((id, stamp): &Mark) -> String {
 }
 
 impl Replica {
+    /// How many entities have changes that the node has not confirmed; a reset counts as one.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        let fresh = self.marks.fresh.iter().filter(|id| !self.marks.stored.contains_key(id));
+        // Marks of what a reset took away stand for nothing.
+        let stands = |id: &&std::sync::Arc<str>| id.is_empty() || self.index.entry(id).is_some();
+        self.marks.stored.keys().chain(fresh).filter(stands).count()
+    }
+
     /// A change to `id` (none: a reset) is for the node, too.
     pub(super) fn mark(&mut self, id: &str) {
         if self.is_bridged() || self.marks.wanted {
@@ -77,7 +86,7 @@ impl Replica {
     /// The marks that the next write should hold.
     pub(super) fn take_fresh(&mut self) -> Vec<Mark> {
         let ids = std::mem::take(&mut self.marks.fresh);
-        ids.into_iter().filter_map(|id| Some((id.clone(), stamp_of(&self.change(&id)?)))).collect()
+        ids.iter().filter_map(|id| Some((id.to_string(), stamp_of(&self.change(id)?)))).collect()
     }
 
     /// Marks are stored; earlier ones of the same entities say nothing more.
@@ -123,7 +132,7 @@ impl Replica {
             };
             let before = under_way.len();
             if !busy.contains(id) {
-                under_way.extend(marks.iter().filter(ripe).map(|(stamp, _)| (id.clone(), *stamp)));
+                under_way.extend(marks.iter().filter(ripe).map(|(stamp, _)| (id.to_string(), *stamp)));
             }
             if under_way.len() > before {
                 bytes += known.as_ref().map_or(0, weight);
@@ -142,7 +151,7 @@ impl Replica {
     pub(super) fn all_after(&self, after: &str) -> Vec<Change> {
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let ids: Set = self.index.ids().filter(|id| *id > after).map(str::to_owned).collect();
-        for id in &ids {
+        for id in ids.iter() {
             if changes.len() >= DELTA_MAX || bytes >= PAGE_MAX_BYTES {
                 break;
             }

@@ -1,5 +1,7 @@
 //! What callers ask for: done in memory at once, so that the view follows the hand; taken back if storage refuses.
 
+use std::sync::Arc;
+
 use super::super::bridge::{Change, Kept};
 use super::super::index::Entry;
 use super::super::layout::{Kind, Layout, Place};
@@ -90,7 +92,7 @@ impl Replica {
             keys.insert(layout.index_key(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
-        self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
+        self.values.insert(self.index.key(id), Held { stored, pending: self.ops.latest() });
         self.mark(id);
         self.touch(id);
         let before = Before { id: id.to_owned(), entry, made, held, wrote: Some(stamp) };
@@ -133,7 +135,7 @@ impl Replica {
     fn reset(&mut self) -> (Set, Undo) {
         let layout = self.index.layout();
         let before = self.index.floor();
-        let entries = self.index.entries().map(|(id, entry)| (id.clone(), *entry)).collect();
+        let entries = self.index.entries().map(|(id, entry)| (id.to_string(), *entry)).collect();
         let gone = self.index.raise_floor(self.time.tick());
         self.mark("");
         for id in gone {
@@ -170,7 +172,7 @@ impl Replica {
         let mut entries = Vec::new();
         match (before, layout) {
             (Layout::A, _) => {
-                let entity = |(id, held): (&String, &Held)| (layout.value_key(id), held.stored.text());
+                let entity = |(id, held): (&Arc<str>, &Held)| (layout.value_key(id), held.stored.text());
                 entries.extend(self.values.iter().map(entity));
             }
             (_, Layout::A) => entries.push((PACKED_KEY.to_owned(), self.packed())),
@@ -197,7 +199,7 @@ impl Replica {
             self.sweep.suspect(key, self.time.now);
         }
         if (before == Layout::A) != (layout == Layout::A) {
-            let keys: Set = self.index.ids().map(|id| before.value_key(id)).collect();
+            let keys: Vec<String> = self.index.ids().map(|id| before.value_key(id)).collect();
             keys.into_iter().for_each(|key| self.sweep.suspect(key, self.time.now));
         }
         self.index.join_layout(layout, self.time.tick());
@@ -324,6 +326,10 @@ impl Replica {
 
     /// These keys hold what was known when operation `number` had been begun.
     pub(super) fn confirm(&mut self, keys: &Set, number: u64) {
+        // Thousands of operations may be under way, and none of them waits for nothing.
+        if keys.is_empty() {
+            return;
+        }
         if keys.contains(SETTINGS_KEY)
             && !self.ops.under_way.iter().any(|op| op.number > number && op.keys.contains(SETTINGS_KEY))
         {
@@ -373,10 +379,10 @@ impl Replica {
                 held.pending = 0;
             }
         };
-        for key in keys {
+        for key in keys.iter() {
             match layout.kind(key) {
                 Kind::Entity(id) => self.values.get_mut(id).into_iter().for_each(settle),
-                Kind::Packed => self.values.values_mut().for_each(settle),
+                Kind::Packed => self.values.for_each_value(settle),
                 _ => {}
             }
         }

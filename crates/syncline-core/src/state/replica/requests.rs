@@ -18,7 +18,7 @@ pub(super) enum InFlight {
     None,
     Get {
         ask: u64,
-        keys: Vec<String>,
+        keys: Set,
     },
     Set {
         ask: u64,

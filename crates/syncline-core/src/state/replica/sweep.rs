@@ -39,7 +39,7 @@ impl Sweep {
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.suspects.values().min().copied()
+        self.suspects.iter().map(|(_, due)| *due).min()
     }
 
     pub(super) fn reject(&mut self, out: &mut Vec<Effect>) {
@@ -95,7 +95,7 @@ impl Replica {
     /// Looks at suspects whose time has come; whether there are any.
     pub(super) fn ask_probe(&mut self) -> bool {
         let due = self.sweep.suspects.iter().filter(|(_, due)| **due <= self.time.now);
-        let suspects: Vec<String> = due.map(|(key, _)| key.clone()).take(BATCH_MAX).collect();
+        let suspects: Vec<String> = due.map(|(key, _)| key.to_string()).take(BATCH_MAX).collect();
         if suspects.is_empty() {
             return false;
         }
@@ -109,7 +109,7 @@ impl Replica {
         });
         keys.extend(suspects.iter().cloned());
         let ask = self.requests.number();
-        self.out.push(Effect::Get { ask, keys: keys.into_iter().collect() });
+        self.out.push(Effect::Get { ask, keys: keys.iter().map(ToString::to_string).collect() });
         self.requests.send(InFlight::Probe { ask, keys: suspects });
         true
     }

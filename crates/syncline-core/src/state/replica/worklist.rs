@@ -1,5 +1,7 @@
 //! The keys of storage that there is something to do with: to be read, to be looked at again, to be removed.
 
+use std::sync::Arc;
+
 use super::super::names::{INDEX_KEY, VERIFY_AFTER};
 use super::super::sorted::Set;
 use crate::time::Timestamp;
@@ -33,7 +35,7 @@ impl Worklist {
     }
 
     /// `keys` of the index were written: somebody may drop them, and the news of that may get lost.
-    pub(super) fn verify(&mut self, keys: impl Iterator<Item = String>, now: Timestamp) {
+    pub(super) fn verify(&mut self, keys: impl Iterator<Item = Arc<str>>, now: Timestamp) {
         self.verify.extend(keys);
         if !self.verify.is_empty() && self.verify_at.is_none() {
             self.verify_at = Some(now + VERIFY_AFTER);
@@ -68,12 +70,12 @@ impl Worklist {
     /// The next keys to be removed, at most `max`. Those that are `wanted` again stay.
     pub(super) fn take_trash(&mut self, max: usize, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let mut keys = Vec::new();
-        for key in std::mem::take(&mut self.trash) {
-            if wanted(&key) {
+        for key in std::mem::take(&mut self.trash).iter() {
+            if wanted(key) {
                 continue;
             }
             if keys.len() < max {
-                keys.push(key);
+                keys.push(key.to_string());
             } else {
                 self.trash.insert(key);
             }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use syncline_core::access::Need;
 
+use super::super::PrincipalKind;
 use super::super::issuers::{IssuerKey, Written};
 use super::super::{Algorithm, Signer, VerifyingKey, mint, new_key};
 use super::*;
@@ -43,6 +44,8 @@ fn issuer(name: &str, algorithm: Algorithm, keys: Vec<IssuerKey>, may: &[&str]) 
         origins: vec![format!("https://{name}.example")],
         max_age: Duration::from_secs(3_600),
         may: may.iter().map(|text| text.parse().unwrap()).collect(),
+        tenant: None,
+        quota: IssuerSettings::USUAL_QUOTA,
     }
 }
 
@@ -117,6 +120,8 @@ fn ac_04_a_key_is_known_by_its_hash_and_by_its_shape() {
         may: ["state:menu:read".parse().unwrap()].into_iter().collect(),
         public,
         origins: vec!["https://site.example".to_owned()],
+        quota: KeySettings::usual_quota(public),
+        sender: None,
     };
     let (odd, odd_hash) = new_key(false);
     let plain_hash = KeyHash::of(b"a-password-that-somebody-hashed");
@@ -418,4 +423,47 @@ fn ac_01_a_token_is_checked_once_and_ends_when_it_says() {
         [Refusal::Unknown, Refusal::Expired, Refusal::Invalid(""), Refusal::Revoked].map(Refusal::code),
         ["token-invalid", "token-expired", "token-invalid", "token-revoked",]
     );
+}
+
+/// Whoever was let in by what stays the same must not notice that something else was changed.
+#[test]
+fn ac_11_another_configuration_ends_what_it_changes_and_leaves_the_rest() {
+    let (kept, kept_hash) = new_key(false);
+    let (gone, gone_hash) = new_key(false);
+    let key = |name: &str, hash, may: &str| KeySettings {
+        name: name.to_owned(),
+        hash,
+        may: [may.parse().unwrap()].into_iter().collect(),
+        public: false,
+        origins: Vec::new(),
+        quota: KeySettings::usual_quota(false),
+        sender: None,
+    };
+    let shop =
+        |secret| issuer("shop", Algorithm::Hs256, vec![listed(Some("1"), hmac(secret))], &["state:*:read"]);
+    let bank = issuer("bank", Algorithm::Hs256, vec![listed(Some("1"), hmac(SECRET))], &["state:*:read"]);
+    let before = CredentialSettings {
+        keys: vec![key("kept", kept_hash, "state:a:read"), key("gone", gone_hash, "state:a:read")],
+        issuers: vec![shop(SECRET), bank.clone()],
+    };
+    let credentials = Credentials::new(&before);
+    let shown = |bearer: &str| credentials.principal(bearer.as_bytes(), at(NOW));
+    let of = |iss: &str| {
+        let claims = claims(&json!({ "iss": format!("https://{iss}.example") }));
+        mint(Algorithm::Hs256, &signer(SECRET), Some("1"), &claims).unwrap()
+    };
+    let (from_shop, from_bank) = (of("shop"), of("bank"));
+    let held = [kept.expose(), gone.expose(), &from_shop, &from_bank].map(|bearer| shown(bearer).unwrap());
+    assert!(held.iter().all(|principal| credentials.stands(principal)));
+    assert_eq!(credentials.configure(before.clone()), [""; 0]);
+    assert!(held.iter().all(|principal| credentials.stands(principal)), "the same file changes nothing");
+    let changed = credentials.configure(CredentialSettings {
+        keys: vec![key("kept", kept_hash, "state:a:read"), key("new", new_key(false).1, "state:b:read")],
+        issuers: vec![bank, shop("another-secret-of-the-shop-of-32-bytes")],
+    });
+    assert_eq!(changed, ["key new added", "key gone removed", "issuer shop changed"]);
+    assert_eq!(held.each_ref().map(|principal| credentials.stands(principal)), [true, false, false, true]);
+    assert_eq!(shown(gone.expose()), Err(Refusal::Unknown));
+    assert_eq!(shown(&from_shop), Err(Refusal::Invalid("its signature is wrong")));
+    assert!(shown(&from_bank).is_ok() && shown(kept.expose()).is_ok());
 }

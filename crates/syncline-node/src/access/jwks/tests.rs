@@ -44,6 +44,8 @@ fn credentials(url: &str) -> Credentials {
         origins: Vec::new(),
         max_age: Duration::from_secs(3_600),
         may: ["state:cart-{sub}:read".parse().unwrap()].into_iter().collect(),
+        tenant: None,
+        quota: IssuerSettings::USUAL_QUOTA,
     };
     Credentials::new(&CredentialSettings { keys: Vec::new(), issuers: vec![issuer] })
 }

@@ -93,7 +93,9 @@ pub(crate) async fn sync(
 
 /// Puts the caller's own name where the sender's is, or refuses another one. Entries without ids have no sender.
 fn name_sender(caller: &Principal, posted: &mut Posted<Box<RawValue>>) -> Result<(), Error> {
-    let Some(subject) = caller.subject() else { return Ok(()) };
+    let Some(subject) = caller.sender.as_ref().map(SenderId::as_str).or(caller.subject()) else {
+        return Ok(());
+    };
     match &posted.sender {
         Some(said) if said.as_str() != subject => {
             let message = format!("the sender must be {subject}, who calls, and not {}", said.as_str());

@@ -1,8 +1,9 @@
 //! Whether an application's `sync_outbox` can be used as it is. Said at the start, in words that name the mend: later it would
 //! be a failure of every claim.
 
-use sqlx::sqlite::SqliteConnection;
+use rusqlite::{Connection, OptionalExtension};
 
+use super::super::prepare;
 use crate::Error;
 use crate::outbox::fit::{CONTRACT, OURS, missing_column, own_column};
 
@@ -13,22 +14,18 @@ const COLUMNS: &str = "SELECT name, upper(type), \"notnull\", pk FROM pragma_tab
 const WITHOUT_ROWID: &str = "SELECT coalesce(max(wr), 0) FROM pragma_table_list('sync_outbox')";
 
 /// `taken_over` tells that our columns are in the table already. No table at all is fine: it will be made.
-pub(in crate::sqlite) async fn check(
-    store: &str,
-    connection: &mut SqliteConnection,
-    taken_over: bool,
-) -> Result<(), Error> {
+pub(in crate::sqlite) fn check(store: &str, connection: &Connection, taken_over: bool) -> Result<(), Error> {
     let failed = |error| Error::sqlite(store, &error);
     let unfit = |reason: String| Err(Error::Unfit { store: store.to_owned(), reason });
-    let kind: Option<String> =
-        sqlx::query_scalar(KIND).fetch_optional(&mut *connection).await.map_err(failed)?;
+    let kind: Option<String> = connection.query_row(KIND, [], |row| row.get(0)).optional().map_err(failed)?;
     match kind.as_deref() {
         None => return Ok(()),
         Some("table") => {}
         Some(_) => return unfit("it is a view; entries are marked in the table itself".to_owned()),
     }
     let columns: Vec<(String, String, bool, i64)> =
-        sqlx::query_as(COLUMNS).fetch_all(&mut *connection).await.map_err(failed)?;
+        prepare::all(connection, COLUMNS, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .map_err(failed)?;
     let named = |name: &str| columns.iter().find(|column| column.0.eq_ignore_ascii_case(name));
     if let Some(name) = CONTRACT.into_iter().find(|name| named(name).is_none()) {
         return unfit(missing_column(name));
@@ -36,8 +33,7 @@ pub(in crate::sqlite) async fn check(
     if let Some(name) = OURS.into_iter().find(|name| !taken_over && named(name).is_some()) {
         return unfit(own_column(name));
     }
-    let without_rowid: bool =
-        sqlx::query_scalar(WITHOUT_ROWID).fetch_one(&mut *connection).await.map_err(failed)?;
+    let without_rowid: bool = connection.query_row(WITHOUT_ROWID, [], |row| row.get(0)).map_err(failed)?;
     let keys = columns.iter().filter(|column| column.3 > 0).count();
     let (_, declared, not_null, key) = named("id").expect("it is one of the contract's");
     let numbered = !without_rowid && keys == 1 && *key == 1 && declared == "INTEGER";

@@ -25,6 +25,7 @@ async fn ss_22_every_statement_searches_an_index_and_none_scans_the_table() {
         (LIST_PENDING, "sync_outbox_pending (id>?)"),
         (LIST_DEAD, "sync_outbox_dead (id>?)"),
         (LIST_PROCESSED, "sync_outbox_processed"),
+        (LIST_PROCESSED_AFTER, "sync_outbox_processed"),
         (DETAIL, "INTEGER PRIMARY KEY (rowid=?)"),
         (RETRY, "INTEGER PRIMARY KEY (rowid=?)"),
         (DISCARD, "INTEGER PRIMARY KEY (rowid=?)"),
@@ -32,12 +33,7 @@ async fn ss_22_every_statement_searches_an_index_and_none_scans_the_table() {
         (REMOVE, "INTEGER PRIMARY KEY (rowid=?)"),
     ];
     for (statement, expected) in statements {
-        let plan = sqlx::query_as(sqlx::AssertSqlSafe(crate::names::on_sqlite(&format!(
-            "EXPLAIN QUERY PLAN {statement}"
-        ))));
-        let rows: Vec<(i64, i64, i64, String)> =
-            engine.read(|connection| Box::pin(plan.fetch_all(connection))).await.unwrap();
-        let text = rows.into_iter().map(|row| row.3).collect::<Vec<_>>().join("\n");
+        let text = crate::sqlite::plan(&engine, statement).await;
         assert!(text.contains(expected), "{statement}\n{text}");
         // What is gone through from its beginning is an index that has only what is looked for.
         let scanned = ["SCAN sync_outbox\n", "SCAN o\n", "SCAN e\n", "SCAN b\n", "SCAN w\n"];

@@ -6,15 +6,15 @@
 //! there is no inotify, it looks every few milliseconds.
 
 use std::iter::repeat_n;
-use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnection, SqlitePool};
-use sqlx::{ConnectOptions, Connection};
+use rusqlite::Connection;
 use tokio::time::{sleep, timeout};
 
 use super::super::Engine;
+use super::super::readers::Readers;
+use crate::Error;
 use crate::outbox::wakes::Wakes;
 
 /// How often it looks although nothing was written.
@@ -25,24 +25,28 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Begins to follow what other processes commit, once for each engine. What is in memory has no other processes.
 pub(super) fn follow(engine: &Engine) {
     let Some(readers) = &engine.readers else { return };
-    let file = readers.connect_options().get_filename().to_owned();
-    engine.outbox.follow(|| watch(file, readers.clone(), Arc::downgrade(&engine.outbox)));
+    engine.outbox.follow(|| watch(readers.clone(), Arc::downgrade(&engine.outbox)));
 }
 
-async fn watch(file: PathBuf, readers: SqlitePool, wakes: Weak<Wakes>) {
+async fn watch(readers: Readers, wakes: Weak<Wakes>) {
     while !readers.is_closed() {
-        if let Err(error) = look_after(&file, &readers, &wakes).await {
-            tracing::debug!(file = %file.display(), %error, "commits of other processes cannot be watched; it is tried again");
+        if let Err(error) = look_after(&readers, &wakes).await {
+            tracing::debug!(%error, "commits of other processes cannot be watched; it is tried again");
             sleep(AGAIN_AFTER).await;
         }
     }
 }
 
 /// Looks until the store is closed, or something fails.
-async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<Wakes>) -> sqlx::Result<()> {
-    let mut log = Log::open(file).map_err(sqlx::Error::Io)?;
-    let mut connection = readers.connect_options().as_ref().clone().connect().await?;
-    let mut version = data_version(&mut connection).await?;
+async fn look_after(readers: &Readers, wakes: &Weak<Wakes>) -> Result<(), Error> {
+    let file = readers.file();
+    let mut log = Log::open(file).map_err(|error| Error::Engine {
+        store: file.display().to_string(),
+        reason: format!("its log cannot be watched: {error}"),
+    })?;
+    // A connection of its own: the number is about commits of others than this connection.
+    let connection = readers.open().await?;
+    let mut version = data_version(&connection)?;
     let wake = || wakes.upgrade().map(|wakes| wakes.wake());
     wake();
     while !readers.is_closed() {
@@ -52,7 +56,7 @@ async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<W
             Err(_) => Pauses::default(),
         };
         loop {
-            let now = data_version(&mut connection).await?;
+            let now = data_version(&connection)?;
             if now != version {
                 version = now;
                 wake();
@@ -65,7 +69,7 @@ async fn look_after(file: &std::path::Path, readers: &SqlitePool, wakes: &Weak<W
             }
         }
     }
-    connection.close().await
+    Ok(())
 }
 
 type Pauses = std::vec::IntoIter<Duration>;
@@ -77,9 +81,14 @@ fn pauses() -> Pauses {
     repeat_n(Duration::ZERO, 64).chain(doubled).collect::<Vec<_>>().into_iter()
 }
 
-/// A number that changes when another connection has committed.
-async fn data_version(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
-    sqlx::query_scalar("PRAGMA data_version").fetch_one(connection).await
+/// A number that changes when another connection has committed. It is read from shared memory: the disk is not asked, so that this
+/// may be done where others wait.
+fn data_version(connection: &Mutex<Connection>) -> Result<i64, Error> {
+    let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = connection
+        .prepare_cached("PRAGMA data_version")
+        .and_then(|mut read| read.query_row([], |row| row.get(0)));
+    read.map_err(|error| Error::sqlite("sqlite", &error))
 }
 
 #[cfg(target_os = "linux")]

@@ -1,0 +1,66 @@
+-- The kv on PostgreSQL. Times to live are counted on the database's clock, which is read inside each statement. Where it only
+-- filters, it is read once at the start (a sub-select without a table is evaluated once, which also lets the index be used);
+-- where it decides over a row that another transaction may hold, it is read again when the row is ours. So waiting neither
+-- shortens a time to live nor keeps an expired key alive.
+
+-- name: PUT
+-- key, value, time to live
+INSERT INTO syncline.kv (key, value, expires_at)
+VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value,
+    expires_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3;
+
+-- name: PUT_NEW
+-- key, value, time to live
+INSERT INTO syncline.kv (key, value, expires_at)
+VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value,
+    expires_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3
+WHERE syncline.kv.expires_at <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
+-- name: GET
+-- key
+SELECT key, value, expires_at - now
+FROM syncline.kv, (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
+WHERE key = $1 AND (expires_at IS NULL OR expires_at > now);
+
+-- name: DELETE
+-- key
+DELETE FROM syncline.kv WHERE key = $1
+RETURNING expires_at IS NULL OR expires_at > (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
+-- name: LIST
+-- from, to, limit, most bytes, whether values are wanted
+-- A row comes while those before it have fewer bytes than are wanted; lengths are known without reading the values.
+SELECT key, value, ttl_left_ms
+FROM (
+    SELECT key, CASE WHEN $5 THEN value ELSE '' END AS value, ttl_left_ms,
+        sum(octet_length(key) + CASE WHEN $5 THEN octet_length(value) ELSE 0 END)
+        OVER (ORDER BY key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM (
+        SELECT key, value,
+            expires_at - (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS ttl_left_ms
+        FROM syncline.kv
+        WHERE key >= $1 AND key < $2
+            AND (expires_at IS NULL OR expires_at > (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint))
+        ORDER BY key LIMIT $3
+    ) AS live
+) AS weighed
+WHERE coalesce(before, 0) < $4 ORDER BY key;
+
+-- name: GARBAGE
+-- limit: how many are expired, as far as that is worth knowing
+SELECT count(*)
+FROM (
+    SELECT 1 FROM syncline.kv
+    WHERE expires_at <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint) LIMIT $1
+) AS expired;
+
+-- name: SWEEP
+-- limit
+-- Rows that others are changing at this moment are left to them: they are being renewed or removed.
+DELETE FROM syncline.kv WHERE key IN (
+    SELECT key FROM syncline.kv
+    WHERE expires_at <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+    ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
+);
