@@ -4,7 +4,7 @@
 // Pages are served on 127.0.0.1 and as lan.test, which are two sites to the browser: /plain, /strict (it allows itself
 // nothing), /isolated (it allows no frame of another origin that does not ask for it) and /sandbox.
 
-import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,8 +12,10 @@ import { test as base, chromium, expect as baseExpect } from "../../../web/e2e/s
 import { CHROMIUM, FLAGS } from "../../../web/e2e/support/chromium.js";
 
 const WEB = join(import.meta.dirname, "../../../web");
-// What the extension has of the package. xtask ships the same, and the tokens of the console.
-const PACKAGE = /^(state.*|errors|wasm|syncline_state.*)\.(js|wasm)$/;
+// The script of the package that the extension imports. It gets this one and what that loads, as in `cargo xtask dist`.
+const ENTRY = "state.js";
+// How a script of the package names a file beside it.
+const LOADING = /(?:from|import|import\(|new URL\()\s*"\.\/([^"]+)"/g;
 
 const HEADERS = /** @type {Record<string, Record<string, string>>} */ ({
   "/strict": { "content-security-policy": "default-src 'none'; img-src data:" },
@@ -25,7 +27,7 @@ const HEADERS = /** @type {Record<string, Record<string, string>>} */ ({
 /** @typedef {{ url: string, lanUrl: string }} Sites */
 
 // A browser of its own for each test takes its time on a machine that does other things as well.
-const TIMEOUT_MS = 240_000;
+const TIMEOUT_MS = 120_000;
 
 /** @type {import("../../../web/e2e/support/playwright.js").TestType<{ extension: Extension, sites: Sites }, import("../../../web/e2e/support/playwright.js").PlaywrightWorkerArgs>} */
 export const test = base.extend({
@@ -58,9 +60,7 @@ export async function openExtension() {
   const place = join(folder, "extension");
   await cp(join(import.meta.dirname, "../extension"), place, { recursive: true });
   await cp(join(WEB, "console/assets/tokens.css"), join(place, "tokens.css"));
-  for (const file of await readdir(join(WEB, "pkg"))) {
-    if (PACKAGE.test(file)) await cp(join(WEB, "pkg", file), join(place, "pkg", file));
-  }
+  for (const file of await loadedFrom(ENTRY)) await cp(join(WEB, "pkg", file), join(place, "pkg", file));
   const context = await chromium.launchPersistentContext(join(folder, "profile"), {
     executablePath: CHROMIUM,
     args: [...FLAGS, `--disable-extensions-except=${place}`, `--load-extension=${place}`],
@@ -125,6 +125,18 @@ export async function openExtension() {
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
+}
+
+/** `entry` of the built package, and every file that it loads. */
+async function loadedFrom(/** @type {string} */ entry) {
+  const found = new Set([entry]);
+  // A set that grows while it is walked is walked to its new end.
+  for (const file of found) {
+    if (!file.endsWith(".js")) continue;
+    const text = await readFile(join(WEB, "pkg", file), "utf8");
+    for (const [, name] of text.matchAll(LOADING)) found.add(/** @type {string} */ (name));
+  }
+  return found;
 }
 
 /** The service worker's life, seen from a document of the extension that runs no script. */

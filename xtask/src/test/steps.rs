@@ -69,6 +69,10 @@ fn noted(note: String) -> Tally {
     Tally { note, ..Tally::default() }
 }
 
+/// After so many failed tests in browsers the rest would tell nothing new: something that all of them use is broken, and each
+/// of them may wait for it as long as a test may take.
+const BROWSER_FAILURES_MAX: u32 = 12;
+
 /// Exactly the targets that the test runner builds: Cargo then has nothing left to do there, and features are unified
 /// in the same way for the tests and for the binaries they start.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {
@@ -173,7 +177,7 @@ pub(crate) fn browser(
     files::forget(&report)?;
     let runner = workspace.web().join("node_modules/@playwright/test/cli.js");
     let mut run = workspace.node(&workspace.web(), [runner.as_path(), Path::new("test")]);
-    run.arg("--reporter=list,json").args(only);
+    run.arg("--reporter=list,json").arg(format!("--max-failures={BROWSER_FAILURES_MAX}")).args(only);
     if tries == Tries::Two {
         run.args(["--retries", "1"]);
     }
