@@ -194,6 +194,9 @@ impl Patroni {
             command.args([flag, &address(ETCD_PEER_PORT)]);
         }
         command.args(["--initial-cluster", &format!("default={}", address(ETCD_PEER_PORT))]);
+        // Patroni 3.0 renews its lease by the old interface only if it still has it. By the new one a server that stood still takes
+        // the lease away from its successor when it goes on, and what was committed meanwhile is lost.
+        command.arg("--enable-v2");
         // What it keeps is thrown away with the cluster.
         command.args(["--unsafe-no-fsync", "--logger", "zap", "--log-level", "error"]);
         self.spawn("etcd", command, &folder.join("log"))
@@ -207,7 +210,7 @@ impl Patroni {
             "scope: syncline
 name: {name}
 restapi: {{listen: '{address}:{API_PORT}', connect_address: '{address}:{API_PORT}'}}
-etcd3: {{host: '{gateway}:{ETCD_PORT}'}}
+etcd: {{host: '{gateway}:{ETCD_PORT}'}}
 bootstrap:
   dcs:
     ttl: 20
