@@ -15,28 +15,22 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{FromRequest as _, Request, State};
-use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use metrics::Counter;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use syncline_core::access::guesses::Guesses;
-use syncline_core::time::Timestamp;
 use syncline_store::kv::Kv;
 use tokio::sync::Semaphore;
-use utoipa::ToSchema;
 
-use super::body::Json;
+use super::Error;
 use super::session::{Sessions, SignedIn};
-use super::{Error, caller};
-use crate::access::{Credentials, KeyHash, Principal, PrincipalKind, Refusal};
+use crate::access::{Credentials, Principal, Refusal};
 use crate::address::network;
+use crate::clock;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
 use crate::secret::Secret;
-use crate::{Context, clock};
 
 pub(super) use super::session::COOKIE;
 pub(crate) use super::session::KEPT_PREFIX;
@@ -47,8 +41,8 @@ const HELD_BACK_MAX: usize = 256;
 /// What may be presented.
 pub(crate) struct Auth {
     /// The owner's token; without one everybody who shows nothing is the owner.
-    required: Option<Required>,
-    owner: Arc<Principal>,
+    pub(super) required: Option<Required>,
+    pub(super) owner: Arc<Principal>,
     credentials: Credentials,
     guesses: Mutex<Guesses<IpAddr>>,
     held_back: Semaphore,
@@ -56,10 +50,10 @@ pub(crate) struct Auth {
     told: LogThrottle,
 }
 
-struct Required {
+pub(super) struct Required {
     /// Of the token, and of another one that is accepted while one replaces the other.
     token_hashes: Vec<[u8; 32]>,
-    sessions: Sessions,
+    pub(super) sessions: Sessions,
 }
 
 impl Auth {
@@ -109,12 +103,16 @@ impl Auth {
         if !cookies_count {
             return Ok(None);
         }
-        Ok(match required.sessions.known(headers, clock::wall()).await? {
-            None => None,
-            Some(SignedIn::Owner) => Some(Arc::clone(&self.owner)),
-            // One that was removed meanwhile signs nobody in.
-            Some(SignedIn::Key(hash)) => self.credentials.of_key(&hash),
-        })
+        let who = required.sessions.known(headers, clock::wall()).await?;
+        Ok(who.and_then(|who| self.signed_in(who)))
+    }
+
+    /// Who has a session. A key that was removed meanwhile signs nobody in.
+    pub(super) fn signed_in(&self, who: SignedIn) -> Option<Arc<Principal>> {
+        match who {
+            SignedIn::Owner => Some(Arc::clone(&self.owner)),
+            SignedIn::Key(hash) => self.credentials.of_key(&hash),
+        }
     }
 
     /// The credential of a request, where there is one to compare it with.
@@ -201,114 +199,6 @@ impl Required {
         // All are compared, whichever it is.
         self.token_hashes.iter().fold(false, |found, hash| found | bool::from(presented.ct_eq(hash)))
     }
-}
-
-/// What a browser presents to sign in.
-#[derive(Deserialize, ToSchema)]
-pub(crate) struct SignIn {
-    /// The value of `SYNCLINE_TOKEN`, or a secret key.
-    token: String,
-}
-
-/// Whether a token is needed, and who the caller is.
-#[derive(Debug, Default, Serialize, ToSchema)]
-pub(crate) struct Session {
-    /// The node has a token.
-    required: bool,
-    /// The caller has shown who it is, or needs not.
-    authenticated: bool,
-    /// `owner`, `key` or `person`; absent where the caller is nobody.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    /// The name of the key, or of the issuer of the token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    /// Under which name the caller acts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<String>,
-    /// What the caller may do; absent for the owner, who may do everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grants: Option<Vec<String>>,
-    /// When the caller's token ends, in milliseconds since 1970; absent for the owner and for keys.
-    #[serde(rename = "endsAt", skip_serializing_if = "Option::is_none")]
-    ends_at: Option<u64>,
-}
-
-impl Session {
-    fn of(auth: &Auth, principal: Option<&Principal>) -> Session {
-        let required = auth.is_required();
-        let Some(principal) = principal else { return Session { required, ..Session::default() } };
-        let (kind, named) = (principal.kind.as_str(), !principal.is_owner());
-        Session {
-            required,
-            authenticated: true,
-            kind: Some(kind),
-            name: named.then(|| principal.name.to_string()),
-            subject: principal.subject().map(str::to_owned),
-            grants: named.then(|| principal.grants.iter().map(ToString::to_string).collect()),
-            ends_at: principal.ends_at().map(Timestamp::as_ms),
-        }
-    }
-}
-
-/// Tells who the caller is.
-#[utoipa::path(get, path = "/api/session", tag = "session",
-    responses((status = 200, body = Session), (status = 429, description = "Too many wrong tokens")))]
-pub(crate) async fn session(
-    State(context): State<Arc<Context>>,
-    request: Request,
-) -> Result<axum::Json<Session>, Error> {
-    let auth = &context.auth;
-    let address = caller::address(request.extensions(), request.headers(), &context);
-    let principal = match auth.principal(address, request.headers(), true).await {
-        Err(refused) if refused.status() == StatusCode::UNAUTHORIZED => None,
-        principal => principal?,
-    };
-    Ok(axum::Json(Session::of(auth, principal.as_deref())))
-}
-
-/// Signs a browser in, as the owner or as a key: the answer sets a cookie that scripts cannot read. A session of a key may what the
-/// key may, and ends with it.
-#[utoipa::path(post, path = "/api/session", tag = "session", request_body = SignIn,
-    responses((status = 200, body = Session), (status = 400, description = "A credential that signs nobody in"),
-        (status = 401, description = "Neither the token nor a key of this node"),
-        (status = 429, description = "Too many wrong tokens")))]
-pub(crate) async fn sign_in(
-    State(context): State<Arc<Context>>,
-    request: Request,
-) -> Result<Response, Error> {
-    let address = caller::address(request.extensions(), request.headers(), &context);
-    let Json(presented) = Json::<SignIn>::from_request(request, &context).await?;
-    let Some(required) = &context.auth.required else {
-        return Ok(axum::Json(Session::of(&context.auth, Some(&context.auth.owner))).into_response());
-    };
-    let token = presented.token.as_bytes();
-    let principal = context.auth.bearer_of(address, token).await?;
-    let who = match principal.kind() {
-        PrincipalKind::Owner => SignedIn::Owner,
-        PrincipalKind::Key if !principal.public => SignedIn::Key(KeyHash::of(token)),
-        _ => {
-            let message = "a browser signs in with the node's token or with a secret key; this credential is shown with each request";
-            return Err(Error::invalid("invalid-credential", message));
-        }
-    };
-    let cookie = required.sessions.begin(clock::wall(), who).await?;
-    let session = Session::of(&context.auth, Some(&principal));
-    Ok(([(header::SET_COOKIE, cookie)], axum::Json(session)).into_response())
-}
-
-/// Signs a browser out: its session ends on every node. A new token signs out everybody.
-#[utoipa::path(delete, path = "/api/session", tag = "session", responses((status = 200, body = Session)))]
-pub(crate) async fn sign_out(
-    State(context): State<Arc<Context>>,
-    headers: HeaderMap,
-) -> Result<Response, Error> {
-    let Some(required) = &context.auth.required else {
-        return Ok(axum::Json(Session::of(&context.auth, Some(&context.auth.owner))).into_response());
-    };
-    let cookie = required.sessions.end(&headers, clock::wall()).await?;
-    let session = Session::of(&context.auth, None);
-    Ok(([(header::SET_COOKIE, cookie)], axum::Json(session)).into_response())
 }
 
 /// 401: nothing says who calls.
