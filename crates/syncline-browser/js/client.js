@@ -105,9 +105,9 @@ class NodeClient {
     while (!signal.aborted) {
       let renewal;
       let leaveAloneMs = 0;
+      const once = new AbortController();
       try {
         const headers = await this.#headers(signal);
-        const once = new AbortController();
         await readEvents(address, headers, AbortSignal.any([signal, once.signal]), {
           onRefused: (status, text, afterMs) => {
             const need = this.#token.judge(headers, status, text);
@@ -126,6 +126,8 @@ class NodeClient {
         });
       } catch (error) {
         if (signal.aborted) return;
+        // Its token is about to end: the next stream waits for nothing but another one.
+        if (once.signal.aborted) continue;
         if (error instanceof SynclineError) onProblem(error);
         if (error === this.#need) return;
         failures += 1;

@@ -20,6 +20,7 @@ use metrics::Counter;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use syncline_core::access::guesses::Guesses;
+use syncline_core::access::rate::{AllowanceTable, Rate};
 use syncline_store::kv::Kv;
 use tokio::sync::Semaphore;
 
@@ -38,6 +39,12 @@ pub(crate) use super::session::KEPT_PREFIX;
 /// Answers that are held back at a time. Beyond that they come at once: holding back must not become a way to fill the node.
 const HELD_BACK_MAX: usize = 256;
 
+/// Sign-ins of one name: this many at once, and half as many a minute.
+pub(crate) const SIGN_INS_AT_ONCE: u32 = 60;
+
+/// Names whose sign-ins are counted apart.
+const SIGN_IN_NAMES_MAX: usize = 1_024;
+
 /// What may be presented.
 pub(crate) struct Auth {
     /// The owner's token; without one everybody who shows nothing is the owner.
@@ -46,6 +53,8 @@ pub(crate) struct Auth {
     credentials: Credentials,
     guesses: Mutex<Guesses<IpAddr>>,
     held_back: Semaphore,
+    /// Of each name: a sign-in is a row in the audit, and who may only look must not fill it.
+    sign_ins: Mutex<AllowanceTable<Arc<str>>>,
     refused: Counter,
     told: LogThrottle,
 }
@@ -74,7 +83,8 @@ impl Auth {
         let refused = registry.counter("syncline_http_credentials_refused_total", help, &[]);
         let (owner, told) = (Arc::new(Principal::owner()), LogThrottle::default());
         let (guesses, held_back) = (Mutex::default(), Semaphore::new(HELD_BACK_MAX));
-        Auth { required, owner, credentials, guesses, held_back, refused, told }
+        let sign_ins = Mutex::new(AllowanceTable::new(SIGN_IN_NAMES_MAX));
+        Auth { required, owner, credentials, guesses, held_back, sign_ins, refused, told }
     }
 
     /// What is accepted beside the owner's token.
@@ -148,6 +158,17 @@ impl Auth {
             found.source.note(wall, address);
         }
         Ok(found)
+    }
+
+    /// Takes a sign-in of this name.
+    pub(super) fn spend_sign_in(&self, name: &Arc<str>) -> Result<(), Error> {
+        let rate = Rate::new(SIGN_INS_AT_ONCE / 2, Duration::from_secs(60), SIGN_INS_AT_ONCE);
+        let mut sign_ins = self.sign_ins.lock().unwrap_or_else(PoisonError::into_inner);
+        sign_ins.take(Arc::clone(name), clock::now(), rate, 1).map_err(|wait| {
+            let message = "too many browsers signed in under this name: wait a little";
+            let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too-many-sign-ins", message);
+            error.retry_after_sec(wait.as_secs() + 1)
+        })
     }
 
     /// How long nothing of this address is looked at.

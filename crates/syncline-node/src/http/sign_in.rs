@@ -92,7 +92,7 @@ pub(crate) async fn session(
 #[utoipa::path(post, path = "/api/session", tag = "session", request_body = SignIn,
     responses((status = 200, body = Session), (status = 400, description = "A credential that signs nobody in"),
         (status = 401, description = "Neither the token nor a key of this node"),
-        (status = 429, description = "Too many wrong tokens")))]
+        (status = 429, description = "Too many wrong tokens, or too many sign-ins")))]
 pub(crate) async fn sign_in(
     State(context): State<Arc<Context>>,
     request: Request,
@@ -114,6 +114,7 @@ pub(crate) async fn sign_in(
             return Err(Error::invalid(NO_SIGN_IN, message));
         }
     };
+    context.auth.spend_sign_in(&principal.name)?;
     let recorder = Recorder::new(&context, &parts, address, Some(&principal));
     let pending = recorder.begin("session", "sign-in", "").await?;
     let begun = required.sessions.begin(clock::wall(), who).await.map_err(Error::from);

@@ -50,6 +50,22 @@ impl Reader {
     }
 }
 
+/// All readers of a node that was restarted came back two seconds later, in the same moment.
+#[tokio::test]
+async fn ac_07_readers_are_told_to_come_back_at_moments_of_their_own() {
+    let world = World::new("").await;
+    let mut told = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let mut reader = Reader::open(&world, "/api/events").await;
+        let first = reader.body.next().await.unwrap().unwrap();
+        let text = str::from_utf8(&first).unwrap();
+        let retry_ms = text.lines().find_map(|line| line.strip_prefix("retry:")).unwrap();
+        told.insert(retry_ms.trim().parse::<u64>().unwrap());
+    }
+    assert!(told.len() > 10, "{told:?}");
+    assert!(told.iter().all(|retry_ms| (1_000..=3_000).contains(retry_ms)), "{told:?}");
+}
+
 #[tokio::test]
 async fn vw_25_a_reader_is_greeted_and_sees_viewers_come_and_go() {
     let world = World::new("").await;
