@@ -22,7 +22,8 @@ use syncline_node::config::{Config, Flags};
 const CHECKS: usize = 2_000;
 
 /// The rows that have a budget (AC-15), in microseconds.
-const BUDGETS_US: [(&str, f64); 3] = [("known token", 2.0), ("new HS256 token", 20.0), ("new ES256 token", 200.0)];
+const BUDGETS_US: [(&str, f64); 3] =
+    [("known token", 2.0), ("new HS256 token", 20.0), ("new ES256 token", 200.0)];
 
 /// Measures what it costs to find out who calls.
 #[derive(Parser)]
@@ -93,7 +94,9 @@ fn report(rows: &[Row], taken: Vec<Vec<f64>>) -> Result<()> {
         lines.push(vec![name.to_owned(), format!("{median:.2}"), format!("{slowest:.2}"), judged]);
         figures.insert(name.to_owned(), json!({ "us": median, "slowest_us": slowest, "budget_us": budget }));
     }
-    println!("One thread, no HTTP: from the text behind `Bearer ` to the caller and its grants, {CHECKS} checks a turn.");
+    println!(
+        "One thread, no HTTP: from the text behind `Bearer ` to the caller and its grants, {CHECKS} checks a turn."
+    );
     print("microseconds for one check", &["who calls", "median", "slowest turn", "budget"], &lines);
     if cfg!(debug_assertions) {
         println!("This build is not optimised: its figures say nothing about a budget.");

@@ -328,7 +328,8 @@ fn ac_08_a_box_sends_under_the_name_of_its_key_and_no_other() {
     };
     assert!(send(&[]).status.success(), "nothing is there to send, and the tables are made");
     let database = rusqlite::Connection::open(folder.path().join("box.db")).unwrap();
-    let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('order', 'o-1', '{\"n\":1}')";
+    let insert =
+        "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('order', 'o-1', '{\"n\":1}')";
     database.execute(insert, []).unwrap();
     // Under the outbox's own id nobody is let in, and no attempt of the entry's is counted.
     let refused = send(&[]);
@@ -339,7 +340,10 @@ fn ac_08_a_box_sends_under_the_name_of_its_key_and_no_other() {
     let bearer = [("authorization", "Bearer the-owners-token-0123456789")];
     let (status, read) = node.ask("GET", "/api/entities/order/o-1", &bearer, "");
     let read: Value = serde_json::from_str(&read).unwrap();
-    assert_eq!((status, &read["sender"], &read["payload"]), (200, &Value::from("box-7"), &serde_json::json!({ "n": 1 })));
+    assert_eq!(
+        (status, &read["sender"], &read["payload"]),
+        (200, &Value::from("box-7"), &serde_json::json!({ "n": 1 }))
+    );
 }
 
 #[test]

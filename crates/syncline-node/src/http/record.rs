@@ -122,7 +122,7 @@ fn is_refusal(error: &Error) -> bool {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
         StatusCode::TOO_MANY_REQUESTS => {
             matches!(error.code(), "too-many-guesses" | "too-many-sign-ins" | "quota")
-        },
+        }
         // It was known, and signs nobody in.
         StatusCode::BAD_REQUEST => error.code() == sign_in::NO_SIGN_IN,
         _ => false,

@@ -73,7 +73,8 @@ impl Settings {
             frontend: frontend
                 .unwrap_or_else(|| Url::parse("http://localhost").expect("a constant that reads")),
             token: reader.optional("SYNCLINE_TOKEN", settings::token),
-            sender: reader.optional("SYNC_SENDER", |text| SenderId::new(text).map_err(|wrong| wrong.to_string())),
+            sender: reader
+                .optional("SYNC_SENDER", |text| SenderId::new(text).map_err(|wrong| wrong.to_string())),
             poll_interval: reader
                 .optional("SYNC_POLL_INTERVAL_SEC", |text| seconds(text, 1..=86_400))
                 .unwrap_or(Duration::from_secs(300)),

@@ -131,8 +131,14 @@ async fn ac_13_sign_ins_and_sign_outs_are_recorded_and_wrong_ones_are_refusals()
             ["owner", "owner", "session", "sign-in", "", "done"],
         ]
     );
-    assert_eq!((&seen[0]["action"], &seen[2]["action"]), (&json!("DELETE /api/session"), &json!("POST /api/session")));
-    assert_eq!((&seen[2]["address"], &seen[2]["origin"]), (&json!("192.0.2.7"), &json!("http://127.0.0.1:3000")));
+    assert_eq!(
+        (&seen[0]["action"], &seen[2]["action"]),
+        (&json!("DELETE /api/session"), &json!("POST /api/session"))
+    );
+    assert_eq!(
+        (&seen[2]["address"], &seen[2]["origin"]),
+        (&json!("192.0.2.7"), &json!("http://127.0.0.1:3000"))
+    );
 
     // Who may only look must not fill the audit: others of other names go on.
     let mut let_in = 0;

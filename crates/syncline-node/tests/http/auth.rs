@@ -202,6 +202,8 @@ async fn ac_12_each_wrong_answer_to_a_guess_comes_later_than_the_one_before() {
             tokio::time::resume();
             assert!(status == 401 || path == "/api/session" && method == "GET", "{status}");
         }
-        assert_eq!(late_ms, [0, 0, 0, 0, 0, 50, 100, 200, 400, 800, 1_600, 2_000], "{method} {path}");
+        assert_eq!(late_ms[..11], [0, 0, 0, 0, 0, 50, 100, 200, 400, 800, 1_600], "{method} {path}");
+        // By now the first has worn off.
+        assert!((1_600..=2_000).contains(&late_ms[11]), "{method} {path}: {late_ms:?}");
     }
 }

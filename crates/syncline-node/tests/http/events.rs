@@ -2,7 +2,7 @@
 
 use axum::body::{Body, BodyDataStream};
 use futures::StreamExt;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -20,13 +20,20 @@ impl Reader {
     }
 
     /// Opens a stream by a request of one's own.
-    pub(crate) async fn of(world: &World, mut request: Request<Body>) -> Reader {
+    pub(crate) async fn of(world: &World, request: Request<Body>) -> Reader {
+        Reader::try_of(world, request).await.unwrap()
+    }
+
+    /// The same, or the status of the refusal.
+    pub(crate) async fn try_of(world: &World, mut request: Request<Body>) -> Result<Reader, StatusCode> {
         request.headers_mut().insert(header::HOST, HOST.parse().unwrap());
         let response = world.app.clone().oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 200);
+        if response.status() != 200 {
+            return Err(response.status());
+        }
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
-        Reader { body: response.into_body().into_data_stream(), read: String::new() }
+        Ok(Reader { body: response.into_body().into_data_stream(), read: String::new() })
     }
 
     /// The next event, or `None` at the end.

@@ -162,12 +162,19 @@ async fn shop(table: &str, setting: &str, most: u32) -> World {
 }
 
 /// One use of what the setting limits, for the `number`th time. The answer is kept: a stream counts while it is open.
-async fn use_once(world: &World, setting: &str, (subject, org): (&str, &str), number: usize) -> Response<Body> {
+async fn use_once(
+    world: &World,
+    setting: &str,
+    (subject, org): (&str, &str),
+    number: usize,
+) -> Response<Body> {
     let own = format!("{org}.{subject}.{number}");
     let (method, path, body) = match setting {
         "requests_per_sec" => ("GET", format!("/api/kv/{own}"), String::new()),
         "writes_per_sec" => ("PUT", format!("/api/kv/{own}"), json!({ "value": "1" }).to_string()),
-        "adds_per_min" => ("POST", "/api/queues/words".to_owned(), json!({ "kind": "new", "keys": [own] }).to_string()),
+        "adds_per_min" => {
+            ("POST", "/api/queues/words".to_owned(), json!({ "kind": "new", "keys": [own] }).to_string())
+        }
         "streams" => ("GET", "/api/events".to_owned(), String::new()),
         "locks" => ("POST", format!("/api/locks/{own}/acquire"), "{}".to_owned()),
         _ => ("POST", format!("/api/state/{own}"), change("x", &"x".repeat(1_500))),

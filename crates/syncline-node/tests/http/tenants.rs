@@ -301,7 +301,8 @@ async fn ac_07_whatever_a_tenant_asks_for_it_never_reaches_the_other() {
         let before = belongings(&world, &bob).await;
         let mut dice = Dice::new(seed);
         let nothing_of_bobs = |(name, data): (String, Value)| {
-            let about = ["name", "queue", "job", "type", "space"].map(|field| data[field].as_str().unwrap_or("a"));
+            let about =
+                ["name", "queue", "job", "type", "space"].map(|field| data[field].as_str().unwrap_or("a"));
             assert!(about.iter().all(|name| !name.starts_with('b')), "seed {seed}: {name} {data}");
         };
         for number in 0..1_000 {

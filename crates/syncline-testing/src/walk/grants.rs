@@ -68,7 +68,11 @@ pub async fn every_route_needs_its_grant(
                 let responses = &operation.about["responses"];
                 let documented = !responses[status.as_str()].is_null()
                     || status.is_client_error() && !responses["default"].is_null();
-                assert!(documented, "{method} {path} with {} answers {status}: {responses}", operation.about[GRANT]);
+                assert!(
+                    documented,
+                    "{method} {path} with {} answers {status}: {responses}",
+                    operation.about[GRANT]
+                );
             }
         }
         for status in ["401", "403"] {
