@@ -117,6 +117,8 @@ async fn ac_07_a_stream_carries_what_its_reader_may_read() {
     let halt = CancellationToken::new();
     let _halted = halt.clone().drop_guard();
     tokio::spawn(async move { states.run(halt).await });
+    // It listens from its first step on, which a test that never waits would not give it.
+    tokio::task::yield_now().await;
     let mut hers = Reader::of(&world, owned(&ann, "/api/events")).await;
     let mut whole = Reader::of(&world, owned(&all, "/api/events")).await;
     let (name, hello) = hers.next().await.unwrap();
