@@ -17,7 +17,7 @@ const WIDTHS = [
 /** Signs in at a node and waits until the page has its data. */
 async function signIn(/** @type {Page} */ page, /** @type {string} */ address, /** @type {string} */ credential) {
   await page.goto(address);
-  await page.getByLabel("Token", { exact: true }).fill(credential);
+  await page.getByLabel(/^(Token|トークン)$/).fill(credential);
   await page.keyboard.press("Enter");
   await expect(page.locator("html[data-live=connected][data-loaded]")).toBeAttached();
 }
@@ -84,7 +84,7 @@ test("ac_13 the audit is searched, filtered and paged by its address, and new en
   const owner = { authorization: `Bearer ${OWNER}`, "content-type": "application/json" };
   const add = (/** @type {string} */ name) => fetch(`${node.url}/api/keys`, { method: "POST", headers: owner, body: JSON.stringify({ name, may: ["queue:*:read"] }) });
   for (let n = 0; n < 60; n++) expect((await add(`key-${n}`)).status).toBe(201);
-  await signIn(page, `${node.url}/audit`, OWNER);
+  await signIn(page, `${node.url}/audit?system=key`, OWNER);
   const rows = page.locator("#entries tr");
   await expect(rows).toHaveCount(50);
   await expect(rows.first()).toContainText("key:key-59:manage");
@@ -96,7 +96,9 @@ test("ac_13 the audit is searched, filtered and paged by its address, and new en
   await page.goBack();
   await expect(rows.first()).toContainText("key:key-59:manage");
 
-  // A refusal, heard of without a reload.
+  // Who signed in is there, too; a refusal is heard of without a reload.
+  await page.goto(`${node.url}/audit`);
+  await expect(rows.first()).toContainText("session:sign-in");
   await fetch(`${node.url}/api/kv`, { headers: { authorization: `Bearer ${tokenFor("7")}` } });
   await expect(rows.first()).toContainText("refused", { timeout: 20_000 });
   await page.getByLabel("Outcome").selectOption("refused");
@@ -160,7 +162,68 @@ test("cn_04 the pages about access speak Japanese to a browser that asks for it"
   await looksWell(page, "access-ja");
   await page.goto(`${node.url}/audit`);
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("監査");
-  await expect(page.locator("#audit-empty")).toContainText("まだ記録はありません");
+  await expect(page.locator("#entries tr").first()).toContainText("完了");
+  await looksWell(page, "audit-ja");
+  await page.goto(`${node.url}/audit?q=nothing-like-this`);
+  await expect(page.locator("#audit-empty")).toContainText("一致するものはありません");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("このノードにはトークンが必要です");
+  await expect(page.locator(".login")).toHaveAttribute("lang", "ja");
+  await looksWell(page, "sign-in-ja");
   await japanese.close();
   await close();
 });
+
+test("cn_06 the pages about access and the sign-in look well while they are empty, and the keyboard does everything", async ({ page, node }) => {
+  // A node without a token records nobody's sign-in.
+  for (const [path, empty] of [["access", "#keys-empty"], ["audit", "#audit-empty"]]) {
+    await page.goto(`${node.url}/${path}`);
+    await expect(page.locator("html[data-live=connected][data-loaded]")).toBeAttached();
+    await expect(page.locator(empty)).toBeVisible();
+    await looksWell(page, `${path}-empty`);
+  }
+  const { node: guarded, close } = await openSites();
+  await page.goto(`${guarded.url}/access`);
+  // The field has the focus: nobody has to look for it.
+  const field = page.getByLabel("Token", { exact: true });
+  await expect(field).toBeFocused();
+  await looksWell(page, "sign-in");
+  await page.keyboard.type("a-wrong-token");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("alert").filter({ visible: true })).toHaveText("That is not the token of this node.");
+  await looksWell(page, "sign-in-refused");
+  await field.fill(OWNER);
+  await page.keyboard.press("Enter");
+  await expect(page.locator("#keys tr")).toHaveCount(2);
+  // Every control of the page, by Tab alone, and the form to make a key, by keys alone.
+  await tabTo(page, "summary", "Make a key");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab");
+  await expect(page.locator("#key-name")).toBeFocused();
+  await page.keyboard.type("by-hand");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("queue:*:read");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("#key-made code")).toBeVisible();
+  await looksWell(page, "access-made");
+  await page.goto(`${guarded.url}/audit`);
+  await expect(page.locator("#entries tr").first()).toContainText("key:by-hand:manage");
+  await tabTo(page, "summary", "key:by-hand:manage");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("#entries tr").first()).toContainText("POST /api/keys");
+  await looksWell(page, "audit-open");
+  await close();
+});
+
+/** Presses Tab until an element with this text has the focus. */
+async function tabTo(/** @type {Page} */ page, /** @type {string} */ tag, /** @type {string} */ text) {
+  for (let presses = 0; presses < 60; presses++) {
+    await page.keyboard.press("Tab");
+    const found = await page.evaluate(([tag, text]) => document.activeElement?.matches(tag) && document.activeElement.textContent?.includes(text), [tag, text]);
+    if (found) return;
+  }
+  throw new Error(`the keyboard does not reach ${text}`);
+}

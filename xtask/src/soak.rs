@@ -20,6 +20,7 @@ const BROWSER_TESTS: &[&str] = &[
     "e2e/state-rounds.spec.js",
     "e2e/extension-state.spec.js",
     "e2e/firefox-lock.spec.js",
+    "e2e/issuer.spec.js",
 ];
 
 const A_WEEK_MINUTES: u64 = 7 * 24 * 60;

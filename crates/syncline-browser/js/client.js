@@ -3,7 +3,8 @@
 //
 // Guarantees: every failure is a SynclineError. A node that wants another credential is left alone: from then on every call fails
 // at once as `needs-auth`, until resume(). A token that has ended is asked for again, ever more seldom (token.js). A stream that
-// breaks is opened again, never by all pages at once; the listener is told when something may have been missed.
+// breaks is opened again, never by all pages at once and not before the node's `Retry-After`; the listener is told when something may
+// have been missed.
 
 import { SynclineError, isPassing } from "./errors.js";
 import { readEvents } from "./events.js";
@@ -103,13 +104,15 @@ class NodeClient {
     let failures = 0;
     while (!signal.aborted) {
       let renewal;
+      let leaveAloneMs = 0;
+      const once = new AbortController();
       try {
         const headers = await this.#headers(signal);
-        const once = new AbortController();
         await readEvents(address, headers, AbortSignal.any([signal, once.signal]), {
-          onRefused: (status, text) => {
+          onRefused: (status, text, afterMs) => {
             const need = this.#token.judge(headers, status, text);
             if (need instanceof NeedsAuth) throw this.#stop(need);
+            leaveAloneMs = afterMs;
             if (need !== AGAIN) throw refused("GET", address.pathname, status, text);
           },
           onOpen: () => {
@@ -123,6 +126,8 @@ class NodeClient {
         });
       } catch (error) {
         if (signal.aborted) return;
+        // Its token is about to end: the next stream waits for nothing but another one.
+        if (once.signal.aborted) continue;
         if (error instanceof SynclineError) onProblem(error);
         if (error === this.#need) return;
         failures += 1;
@@ -131,7 +136,7 @@ class NodeClient {
       }
       const most = Math.min(AGAIN_MS * 2 ** failures, AGAIN_MAX_MS);
       await new Promise((resolve) => {
-        const timer = setTimeout(resolve, most * (1 - Math.random() / 2));
+        const timer = setTimeout(resolve, leaveAloneMs + most * (1 - Math.random() / 2));
         signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
       });
     }

@@ -4,6 +4,14 @@
 
 // A stream that is not even kept alive for so long has died unnoticed; a node sends something every 15 s.
 const SILENCE_MAX_MS = 45_000;
+// No node asks for more.
+const LEAVE_ALONE_MAX_MS = 300_000;
+
+// How long an answer asks to be left alone: its `Retry-After` in seconds, as nodes say it.
+export function retryAfterMs(response) {
+  const seconds = Number(response.headers.get("retry-after"));
+  return seconds > 0 ? Math.min(seconds * 1_000, LEAVE_ALONE_MAX_MS) : 0;
+}
 
 export async function readEvents(address, headers, over, { onRefused, onOpen, onEvent }) {
   const silence = new AbortController();
@@ -12,7 +20,7 @@ export async function readEvents(address, headers, over, { onRefused, onOpen, on
   try {
     const accept = { ...headers, accept: "text/event-stream" };
     const response = await fetch(address, { headers: accept, signal, credentials: "same-origin", cache: "no-store" });
-    if (!response.ok) return onRefused(response.status, await response.text());
+    if (!response.ok) return onRefused(response.status, await response.text(), retryAfterMs(response));
     onOpen();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let read = ""; ; ) {

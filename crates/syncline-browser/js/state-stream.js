@@ -5,8 +5,8 @@
 //
 // onUp() says that the node answers again, or that something was missed: ask for everything new. onNumber(n) says how far the space
 // is. onNeed(need) says that the node wants another credential (token.js); nothing follows it. Guarantees: nothing is thrown; a
-// stream that breaks or falls silent is opened again, one that is refused ever more seldom, and never by all devices at once; one
-// whose token is about to end is replaced before; the last one to leave closes it.
+// stream that breaks or falls silent is opened again, one that is refused ever more seldom and not before the node's `Retry-After`,
+// and never by all devices at once; one whose token is about to end is replaced before; the last one to leave closes it.
 
 import { readEvents } from "./events.js";
 import { AGAIN, NeedsAuth } from "./token.js";
@@ -43,6 +43,8 @@ class Stream {
   #timer;
   // In a row.
   #refusals = 0;
+  // What the last refusal asked for.
+  #afterMs = 0;
 
   constructor(base, token) {
     this.#base = base;
@@ -74,7 +76,8 @@ class Stream {
       }
       await new Promise((resolve) => {
         const most = Math.min(AGAIN_MS * 2 ** this.#refusals, AGAIN_MAX_MS);
-        const timer = setTimeout(resolve, most * (1 - Math.random() / 2));
+        const timer = setTimeout(resolve, this.#afterMs + most * (1 - Math.random() / 2));
+        this.#afterMs = 0;
         signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
       });
     }
@@ -85,9 +88,10 @@ class Stream {
     const address = new URL(`/api/events?topics=state&space=${[...spaces].join(",")}`, this.#base);
     const headers = await this.#token.headers(over);
     await readEvents(address, headers, over, {
-      onRefused: (status, text) => {
+      onRefused: (status, text, afterMs) => {
         const need = this.#token.judge(headers, status, text);
         if (need instanceof NeedsAuth) throw need;
+        this.#afterMs = afterMs;
         if (need !== AGAIN && status < 500) this.#refusals += 1;
       },
       onOpen: () => {

@@ -38,6 +38,8 @@ Environment:
   FRONTEND_BASE_URL             where everything goes (required); https unless
                                 it is this machine or SYNC_ALLOW_HTTP=true
   SYNCLINE_TOKEN                what is presented there
+  SYNC_SENDER                   under which name; that of the key, where SYNCLINE_TOKEN
+                                is a key of the front end
   SYNC_POLL_INTERVAL_SEC  300   look this often without having been woken
   SYNC_BATCH_SIZE         100   entries in one request at most
   SYNC_TIMEOUT_SEC         30   how long an answer may take

@@ -25,6 +25,7 @@ mod quota;
 mod record;
 mod rules;
 mod session;
+mod sign_in;
 pub(crate) mod visible;
 
 pub(crate) use body::JSON_MAX_BYTES;
@@ -108,12 +109,15 @@ fn all(parts: &Parts) -> impl Iterator<Item = Routes> {
 fn frame() -> Routes {
     let open = || Rules::new().open();
     let health = || open().cross_site(CrossSite::Allowed);
+    let session = || open().body_max_bytes(4_096);
     Routes::new()
         .with_rules(health(), routes!(health::alive))
         .with_rules(health(), routes!(health::ready))
         .with_rules(Rules::new().needs("node", "metrics", Name::All), routes!(metrics::metrics))
         .with(routes!(openapi::openapi))
-        .with_rules(open().body_max_bytes(4_096), routes!(auth::session, auth::sign_in, auth::sign_out))
+        .with_rules(session(), routes!(sign_in::session))
+        .with_rules(session().recorded_as("session", "sign-in"), routes!(sign_in::sign_in))
+        .with_rules(session().recorded_as("session", "sign-out"), routes!(sign_in::sign_out))
         .with_rules(Rules::new().any_caller(), routes!(events::events))
 }
 

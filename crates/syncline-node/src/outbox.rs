@@ -159,7 +159,10 @@ impl Worker {
         let store = OutboxStore::open_in(url, &tables.schema, tables.migrate).await;
         let store = store.map_err(StartError::from)?;
         let outbox = store.outbox();
-        let sender_id = outbox.sender().await.map_err(StartError::from)?;
+        let sender_id = match &settings.sender {
+            Some(named) => named.clone(),
+            None => outbox.sender().await.map_err(StartError::from)?,
+        };
         let registry = Registry::new();
         let meters = Meters::new(&registry);
         let policy = Policy { max_attempts: settings.max_attempts, ..POLICY };

@@ -1,4 +1,4 @@
-// The audit page: what was done that cannot be undone, and what was refused. Searched, filtered and paged on the node; the address holds
+// The audit page: what was done that cannot be undone, who signed in, and what was refused. Searched, filtered and paged on the node; the address holds
 // the filter, so that a finding can be handed on. New entries come by themselves on the newest page only, so that nothing moves under
 // the eyes of somebody who is reading an older one.
 
@@ -11,7 +11,7 @@ import { may } from "./session.js";
 
 const PAGE_ROWS = 50;
 const FILTERS = /** @type {const} */ (["q", "system", "who", "outcome"]);
-const SYSTEMS = ["state", "lock", "queue", "viewer", "job", "outbox", "entity", "ingest", "kv", "key", "token", "node"];
+const SYSTEMS = ["state", "lock", "queue", "viewer", "job", "outbox", "entity", "ingest", "kv", "key", "token", "issuer", "audit", "session", "node"];
 const OUTCOMES = /** @type {Record<string, string>} */ ({ done: t("done", "完了"), refused: t("refused", "拒否"), failed: t("failed", "失敗"), begun: t("begun", "不明") });
 
 /**
@@ -63,7 +63,7 @@ function show(/** @type {Entry[]} */ entries, /** @type {number | null} */ next)
       ? t("Reading the audit needs the grant audit:*:read.", "監査を読むには許可 audit:*:read が必要です。")
       : isFiltered
       ? t("Nothing fits. Older entries may: go on, or clear the filter.", "一致するものはありません。古い記録を見るか、条件を消してください。")
-      : t("Nothing has been recorded yet. Refusals and what cannot be undone appear here.", "まだ記録はありません。拒否と取り消せない操作がここに現れます。"),
+      : t("Nothing has been recorded yet. Refusals, sign-ins and what cannot be undone appear here.", "まだ記録はありません。拒否、サインイン、取り消せない操作がここに現れます。"),
   );
   keyed(at("entries"), entries, ({ id }) => id, createRow);
   const older = /** @type {HTMLButtonElement} */ (at("older"));
@@ -118,7 +118,7 @@ function createRow(/** @type {Entry} */ first) {
     h(
       "td",
       { "data-label": t("What", "何を") },
-      h("details", {}, h("summary", {}, h("span", { class: "mono" }, `${first.system}:${first.thing || "*"}:${first.verb}`)), h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]))),
+      h("details", {}, h("summary", {}, h("span", { class: "mono" }, [first.system, first.thing, first.verb].filter(Boolean).join(":"))), h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]))),
     ),
     h("td", { "data-label": t("Outcome", "結果") }, h("div", {}, outcome, " ", code)),
     h("td", { "data-label": t("From", "どこから"), class: "mono" }, first.address ?? "–"),

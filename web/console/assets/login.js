@@ -3,6 +3,7 @@
 
 import { ask } from "./api.js";
 import { h, say } from "./dom.js";
+import { t } from "./language.js";
 
 /**
  * @param {HTMLElement} main the page's content, hidden while the view is shown
@@ -19,25 +20,25 @@ export function showLogin(main, signedIn) {
       spellcheck: "false",
     })
   );
-  const button = /** @type {HTMLButtonElement} */ (h("button", { class: "button primary", type: "submit" }, "Open"));
+  const button = /** @type {HTMLButtonElement} */ (h("button", { class: "button primary", type: "submit" }, t("Open", "開く")));
   const trouble = h("p", { class: "error", role: "alert", hidden: true });
   const form = h(
     "form",
     { class: "stack" },
-    h("div", {}, h("label", { for: "token" }, "Token"), field),
+    h("div", {}, h("label", { for: "token" }, t("Token", "トークン")), field),
     trouble,
     button,
   );
   const view = h(
     "section",
-    { class: "card login", "aria-labelledby": "login-title" },
-    h("h1", { id: "login-title" }, "This node asks for a token"),
+    { class: "card login", lang: t("en", "ja"), "aria-labelledby": "login-title" },
+    h("h1", { id: "login-title" }, t("This node asks for a token", "このノードにはトークンが必要です")),
     h(
       "p",
       { class: "quiet" },
-      "It is the value of ",
+      t("It is the value of ", "ノードを動かしているマシンの "),
       h("code", {}, "SYNCLINE_TOKEN"),
-      " on the machine that runs the node, or a key that its owner gave you.",
+      t(" on the machine that runs the node, or a key that its owner gave you.", " の値か、所有者から受け取った鍵です。"),
     ),
     form,
   );
@@ -52,7 +53,7 @@ export function showLogin(main, signedIn) {
       for (const child of hidden) child.hidden = false;
       signedIn();
     } catch (error) {
-      say(trouble, error.needsToken || error.status === 403 ? "That is not the token of this node." : error.message);
+      say(trouble, error.needsToken || error.status === 403 ? t("That is not the token of this node.", "このノードのトークンではありません。") : error.message);
       trouble.hidden = false;
       field.select();
     } finally {

@@ -59,8 +59,11 @@ function key(/** @type {string} */ prefix) {
   return { text, hash: `sha256:${createHash("sha256").update(text).digest("hex")}` };
 }
 
-/** A node that knows the shop's origin, the shop, and a site that nobody knows. */
-export async function openSites() {
+/**
+ * A node that knows the shop's origin, the shop, and a site that nobody knows.
+ * @param {{ more?: string }} [options] `more` is text for syncline.toml
+ */
+export async function openSites({ more = "" } = {}) {
   const [shop, stranger] = [await openLockServer(), await openLockServer()];
   const [publishable, dashboard] = [key("slp_"), key("slk_")];
   const config = `[[issuers]]
@@ -97,7 +100,7 @@ may = ["state:*:read", "queue:*:read", "lock:*:see", "viewer:*:count", "job:*:re
 name = "words"
 interval_ms = 0
 url = "http://127.0.0.1:9/{key}"
-`;
+${more}`;
   const node = await Node.start({ config, environment: { SYNCLINE_TOKEN: OWNER } });
   const close = async () => {
     await node.remove();

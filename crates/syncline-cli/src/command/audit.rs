@@ -18,9 +18,9 @@ Examples:
   syncline audit --follow                and everything from now on
   syncline audit --json --limit 1000     for programs
 
-Recorded is what cannot be undone, before it is done, and every refusal; refusals that
-are alike are one line with a count. Rows are kept for 90 days. Needs the owner's token
-or the grant audit:*:read.";
+Recorded is what cannot be undone, before it is done, every sign-in and sign-out of a
+browser, and every refusal; refusals that are alike are one line with a count. Rows are
+kept for 90 days. Needs the owner's token or the grant audit:*:read.";
 
 /// How often a node is asked for what is new.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

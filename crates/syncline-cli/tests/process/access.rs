@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::mint::token_for;
-use syncline_testing::process::{Node, run, syncline};
+use syncline_testing::process::{Node, run, serversync, syncline};
 
 const SECRET: &str = "correct-horse-battery-staple-correct";
 
@@ -306,6 +306,44 @@ fn ac_13_keys_revocations_and_the_audit_on_the_command_line() {
     let site = with(&["doctor", "--from", "https://site.example"]);
     assert_eq!(site.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&site.stdout).contains("listed by no key and no issuer"), "{site:?}");
+}
+
+/// A worker used to send under the id that its outbox gave itself, and a key had to be named after that.
+#[test]
+fn ac_08_a_box_sends_under_the_name_of_its_key_and_no_other() {
+    let node = Node::start_in(
+        tempfile::tempdir().unwrap(),
+        "[[entities]]\nname = \"order\"\n",
+        &[("SYNCLINE_TOKEN", "the-owners-token-0123456789")],
+    );
+    let owner = [("SYNCLINE_TOKEN", "the-owners-token-0123456789")];
+    let folder = tempfile::tempdir().unwrap();
+    let url = node.url();
+    let add = ["key", "add", "box-7", "--may", "ingest:box-7:send", "--stored", "--url", &url];
+    let key = printed(&run(folder.path(), &add, &owner));
+    let send = |more: &[(&str, &str)]| {
+        let mut command = serversync(folder.path(), &["--once"]);
+        command.env("DATABASE_URL", "sqlite:box.db?mode=rwc").env("FRONTEND_BASE_URL", &url);
+        command.env("SYNCLINE_TOKEN", key.trim()).envs(more.iter().copied()).output().unwrap()
+    };
+    assert!(send(&[]).status.success(), "nothing is there to send, and the tables are made");
+    let database = rusqlite::Connection::open(folder.path().join("box.db")).unwrap();
+    let insert =
+        "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('order', 'o-1', '{\"n\":1}')";
+    database.execute(insert, []).unwrap();
+    // Under the outbox's own id nobody is let in, and no attempt of the entry's is counted.
+    let refused = send(&[]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the sender must be box-7"), "{refused:?}");
+    let sent = send(&[("SYNC_SENDER", "box-7")]);
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    let bearer = [("authorization", "Bearer the-owners-token-0123456789")];
+    let (status, read) = node.ask("GET", "/api/entities/order/o-1", &bearer, "");
+    let read: Value = serde_json::from_str(&read).unwrap();
+    assert_eq!(
+        (status, &read["sender"], &read["payload"]),
+        (200, &Value::from("box-7"), &serde_json::json!({ "n": 1 }))
+    );
 }
 
 #[test]

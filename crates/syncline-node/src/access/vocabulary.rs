@@ -73,6 +73,7 @@ mod tests {
             ("audit", &["read"], None),
             ("key", &["read", "manage"], None),
             ("token", &["revoke"], None),
+            ("issuer", &["read"], None),
             ("node", &["metrics"], None),
             ("sate", &["read"], Some("there is no system \"sate\": did you mean \"state\"?")),
             ("state", &["raed"], Some("state has no verb \"raed\": did you mean \"read\"?")),

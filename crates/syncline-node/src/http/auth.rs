@@ -15,28 +15,23 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{FromRequest as _, Request, State};
-use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use metrics::Counter;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use syncline_core::access::guesses::Guesses;
-use syncline_core::time::Timestamp;
+use syncline_core::access::rate::{AllowanceTable, Rate};
 use syncline_store::kv::Kv;
 use tokio::sync::Semaphore;
-use utoipa::ToSchema;
 
-use super::body::Json;
+use super::Error;
 use super::session::{Sessions, SignedIn};
-use super::{Error, caller};
-use crate::access::{Credentials, KeyHash, Principal, PrincipalKind, Refusal};
+use crate::access::{Credentials, Principal, Refusal};
 use crate::address::network;
+use crate::clock;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
 use crate::secret::Secret;
-use crate::{Context, clock};
 
 pub(super) use super::session::COOKIE;
 pub(crate) use super::session::KEPT_PREFIX;
@@ -44,22 +39,30 @@ pub(crate) use super::session::KEPT_PREFIX;
 /// Answers that are held back at a time. Beyond that they come at once: holding back must not become a way to fill the node.
 const HELD_BACK_MAX: usize = 256;
 
+/// Sign-ins of one name: this many at once, and half as many a minute.
+pub(crate) const SIGN_INS_AT_ONCE: u32 = 60;
+
+/// Names whose sign-ins are counted apart.
+const SIGN_IN_NAMES_MAX: usize = 1_024;
+
 /// What may be presented.
 pub(crate) struct Auth {
     /// The owner's token; without one everybody who shows nothing is the owner.
-    required: Option<Required>,
-    owner: Arc<Principal>,
+    pub(super) required: Option<Required>,
+    pub(super) owner: Arc<Principal>,
     credentials: Credentials,
     guesses: Mutex<Guesses<IpAddr>>,
     held_back: Semaphore,
+    /// Of each name: a sign-in is a row in the audit, and who may only look must not fill it.
+    sign_ins: Mutex<AllowanceTable<Arc<str>>>,
     refused: Counter,
     told: LogThrottle,
 }
 
-struct Required {
+pub(super) struct Required {
     /// Of the token, and of another one that is accepted while one replaces the other.
     token_hashes: Vec<[u8; 32]>,
-    sessions: Sessions,
+    pub(super) sessions: Sessions,
 }
 
 impl Auth {
@@ -80,7 +83,8 @@ impl Auth {
         let refused = registry.counter("syncline_http_credentials_refused_total", help, &[]);
         let (owner, told) = (Arc::new(Principal::owner()), LogThrottle::default());
         let (guesses, held_back) = (Mutex::default(), Semaphore::new(HELD_BACK_MAX));
-        Auth { required, owner, credentials, guesses, held_back, refused, told }
+        let sign_ins = Mutex::new(AllowanceTable::new(SIGN_IN_NAMES_MAX));
+        Auth { required, owner, credentials, guesses, held_back, sign_ins, refused, told }
     }
 
     /// What is accepted beside the owner's token.
@@ -109,12 +113,16 @@ impl Auth {
         if !cookies_count {
             return Ok(None);
         }
-        Ok(match required.sessions.known(headers, clock::wall()).await? {
-            None => None,
-            Some(SignedIn::Owner) => Some(Arc::clone(&self.owner)),
-            // One that was removed meanwhile signs nobody in.
-            Some(SignedIn::Key(hash)) => self.credentials.of_key(&hash),
-        })
+        let who = required.sessions.known(headers, clock::wall()).await?;
+        Ok(who.and_then(|who| self.signed_in(who)))
+    }
+
+    /// Who has a session. A key that was removed meanwhile signs nobody in.
+    pub(super) fn signed_in(&self, who: SignedIn) -> Option<Arc<Principal>> {
+        match who {
+            SignedIn::Owner => Some(Arc::clone(&self.owner)),
+            SignedIn::Key(hash) => self.credentials.of_key(&hash),
+        }
     }
 
     /// The credential of a request, where there is one to compare it with.
@@ -150,6 +158,17 @@ impl Auth {
             found.source.note(wall, address);
         }
         Ok(found)
+    }
+
+    /// Takes a sign-in of this name.
+    pub(super) fn spend_sign_in(&self, name: &Arc<str>) -> Result<(), Error> {
+        let rate = Rate::new(SIGN_INS_AT_ONCE / 2, Duration::from_secs(60), SIGN_INS_AT_ONCE);
+        let mut sign_ins = self.sign_ins.lock().unwrap_or_else(PoisonError::into_inner);
+        sign_ins.take(Arc::clone(name), clock::now(), rate, 1).map_err(|wait| {
+            let message = "too many browsers signed in under this name: wait a little";
+            let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too-many-sign-ins", message);
+            error.retry_after_sec(wait.as_secs() + 1)
+        })
     }
 
     /// How long nothing of this address is looked at.
@@ -201,114 +220,6 @@ impl Required {
         // All are compared, whichever it is.
         self.token_hashes.iter().fold(false, |found, hash| found | bool::from(presented.ct_eq(hash)))
     }
-}
-
-/// What a browser presents to sign in.
-#[derive(Deserialize, ToSchema)]
-pub(crate) struct SignIn {
-    /// The value of `SYNCLINE_TOKEN`, or a secret key.
-    token: String,
-}
-
-/// Whether a token is needed, and who the caller is.
-#[derive(Debug, Default, Serialize, ToSchema)]
-pub(crate) struct Session {
-    /// The node has a token.
-    required: bool,
-    /// The caller has shown who it is, or needs not.
-    authenticated: bool,
-    /// `owner`, `key` or `person`; absent where the caller is nobody.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    /// The name of the key, or of the issuer of the token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    /// Under which name the caller acts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject: Option<String>,
-    /// What the caller may do; absent for the owner, who may do everything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grants: Option<Vec<String>>,
-    /// When the caller's token ends, in milliseconds since 1970; absent for the owner and for keys.
-    #[serde(rename = "endsAt", skip_serializing_if = "Option::is_none")]
-    ends_at: Option<u64>,
-}
-
-impl Session {
-    fn of(auth: &Auth, principal: Option<&Principal>) -> Session {
-        let required = auth.is_required();
-        let Some(principal) = principal else { return Session { required, ..Session::default() } };
-        let (kind, named) = (principal.kind.as_str(), !principal.is_owner());
-        Session {
-            required,
-            authenticated: true,
-            kind: Some(kind),
-            name: named.then(|| principal.name.to_string()),
-            subject: principal.subject().map(str::to_owned),
-            grants: named.then(|| principal.grants.iter().map(ToString::to_string).collect()),
-            ends_at: principal.ends_at().map(Timestamp::as_ms),
-        }
-    }
-}
-
-/// Tells who the caller is.
-#[utoipa::path(get, path = "/api/session", tag = "session",
-    responses((status = 200, body = Session), (status = 429, description = "Too many wrong tokens")))]
-pub(crate) async fn session(
-    State(context): State<Arc<Context>>,
-    request: Request,
-) -> Result<axum::Json<Session>, Error> {
-    let auth = &context.auth;
-    let address = caller::address(request.extensions(), request.headers(), &context);
-    let principal = match auth.principal(address, request.headers(), true).await {
-        Err(refused) if refused.status() == StatusCode::UNAUTHORIZED => None,
-        principal => principal?,
-    };
-    Ok(axum::Json(Session::of(auth, principal.as_deref())))
-}
-
-/// Signs a browser in, as the owner or as a key: the answer sets a cookie that scripts cannot read. A session of a key may what the
-/// key may, and ends with it.
-#[utoipa::path(post, path = "/api/session", tag = "session", request_body = SignIn,
-    responses((status = 200, body = Session), (status = 400, description = "A credential that signs nobody in"),
-        (status = 401, description = "Neither the token nor a key of this node"),
-        (status = 429, description = "Too many wrong tokens")))]
-pub(crate) async fn sign_in(
-    State(context): State<Arc<Context>>,
-    request: Request,
-) -> Result<Response, Error> {
-    let address = caller::address(request.extensions(), request.headers(), &context);
-    let Json(presented) = Json::<SignIn>::from_request(request, &context).await?;
-    let Some(required) = &context.auth.required else {
-        return Ok(axum::Json(Session::of(&context.auth, Some(&context.auth.owner))).into_response());
-    };
-    let token = presented.token.as_bytes();
-    let principal = context.auth.bearer_of(address, token).await?;
-    let who = match principal.kind() {
-        PrincipalKind::Owner => SignedIn::Owner,
-        PrincipalKind::Key if !principal.public => SignedIn::Key(KeyHash::of(token)),
-        _ => {
-            let message = "a browser signs in with the node's token or with a secret key; this credential is shown with each request";
-            return Err(Error::invalid("invalid-credential", message));
-        }
-    };
-    let cookie = required.sessions.begin(clock::wall(), who).await?;
-    let session = Session::of(&context.auth, Some(&principal));
-    Ok(([(header::SET_COOKIE, cookie)], axum::Json(session)).into_response())
-}
-
-/// Signs a browser out: its session ends on every node. A new token signs out everybody.
-#[utoipa::path(delete, path = "/api/session", tag = "session", responses((status = 200, body = Session)))]
-pub(crate) async fn sign_out(
-    State(context): State<Arc<Context>>,
-    headers: HeaderMap,
-) -> Result<Response, Error> {
-    let Some(required) = &context.auth.required else {
-        return Ok(axum::Json(Session::of(&context.auth, Some(&context.auth.owner))).into_response());
-    };
-    let cookie = required.sessions.end(&headers, clock::wall()).await?;
-    let session = Session::of(&context.auth, None);
-    Ok(([(header::SET_COOKIE, cookie)], axum::Json(session)).into_response())
 }
 
 /// 401: nothing says who calls.

@@ -37,7 +37,7 @@ use crate::server::{AddressPermit, AddressPermits};
 /// A comment is sent after this much silence, so that proxies keep the stream and dead peers are noticed.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
-/// How long a reader waits before it comes back.
+/// How long a reader waits before it comes back: half of this to one and a half, drawn for each stream.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
 
 /// How long after the end of its credential a stream ends at the latest.
@@ -230,7 +230,9 @@ fn stream_of(
     } else {
         json!({})
     };
-    let hello = sse::Event::default().event("hello").data(hello.to_string()).retry(RECONNECT_AFTER);
+    // Streams that end together, as with their node, must not come back together.
+    let retry = RECONNECT_AFTER.mul_f64(0.5 + rand::random::<f64>());
+    let hello = sse::Event::default().event("hello").data(hello.to_string()).retry(retry);
     let rest = heard.filter_map(move |event| {
         let _held = &taken;
         let wanted = |event: &Event| {

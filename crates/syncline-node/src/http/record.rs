@@ -1,7 +1,8 @@
 //! What the door puts into the audit: routes that cannot be undone as they begin and end, and every refusal.
 //!
 //! A route whose grant has an irreversible verb is recorded by the door itself. Where a body decides whether something can be
-//! undone, or what it is done to, the handler takes a [`Recorder`] and says when.
+//! undone, or what it is done to, the handler takes a [`Recorder`] and says when. Signing in and out is recorded by its handlers,
+//! which find out who it is.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use syncline_core::access::IRREVERSIBLE;
 
 use super::principal::Caller;
-use super::{Error, caller};
+use super::{Error, caller, sign_in};
 use crate::Context;
 use crate::access::{AuditLog, PendingRecord, Principal, What, Who};
 use crate::part::{Access, Name, RouteGrant, Rules};
@@ -25,6 +26,18 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// The recorder of a request whose caller only the handler finds out.
+    pub(super) fn new(
+        context: &Context,
+        parts: &Parts,
+        address: Option<IpAddr>,
+        principal: Option<&Principal>,
+    ) -> Recorder {
+        let who = Who::new(principal, address, origin_of(&parts.headers));
+        let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        Recorder { audit: context.audit.clone(), who, action: action_of(&parts.method, matched) }
+    }
+
     /// Who acts.
     pub(crate) fn who(&self) -> &Who {
         &self.who
@@ -45,10 +58,7 @@ impl FromRequestParts<Arc<Context>> for Recorder {
     async fn from_request_parts(parts: &mut Parts, context: &Arc<Context>) -> Result<Self, Error> {
         let principal = Caller::of(&parts.extensions)?;
         let address = caller::address(&parts.extensions, &parts.headers, context);
-        let who = Who::new(Some(&principal), address, origin_of(&parts.headers));
-        let matched = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-        let action = action_of(&parts.method, matched);
-        Ok(Recorder { audit: context.audit.clone(), who, action })
+        Ok(Recorder::new(context, parts, address, Some(&principal)))
     }
 }
 
@@ -95,7 +105,7 @@ pub(super) fn refused(
         (Some((system, thing, verb)), _) => (system, verb, thing),
         // Who shows nothing chooses names as it likes: they would make every refusal another one.
         (None, Access::Granted(grant) | Access::Open(Some(grant))) => (grant.system, grant.verb, ""),
-        (None, _) => ("node", "call", ""),
+        (None, _) => rules.recorded_as.map_or(("node", "call", ""), |(system, verb)| (system, verb, "")),
     };
     let what = What {
         system: system.to_owned(),
@@ -110,7 +120,11 @@ pub(super) fn refused(
 fn is_refusal(error: &Error) -> bool {
     match error.status() {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
-        StatusCode::TOO_MANY_REQUESTS => matches!(error.code(), "too-many-guesses" | "quota"),
+        StatusCode::TOO_MANY_REQUESTS => {
+            matches!(error.code(), "too-many-guesses" | "too-many-sign-ins" | "quota")
+        }
+        // It was known, and signs nobody in.
+        StatusCode::BAD_REQUEST => error.code() == sign_in::NO_SIGN_IN,
         _ => false,
     }
 }

@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use syncline_core::outbox::SenderId;
 use url::{Host, Url};
 
 use super::kind::FileKind;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub frontend: Url,
     /// `SYNCLINE_TOKEN`: what is presented there.
     pub token: Option<Secret>,
+    /// `SYNC_SENDER`: under which name everything goes; the one that the outbox gave itself unless set.
+    pub sender: Option<SenderId>,
     /// `SYNC_POLL_INTERVAL_SEC`: how often to look without having been woken.
     pub poll_interval: Duration,
     /// `SYNC_BATCH_SIZE`: entries in one request at most.
@@ -70,6 +73,8 @@ impl Settings {
             frontend: frontend
                 .unwrap_or_else(|| Url::parse("http://localhost").expect("a constant that reads")),
             token: reader.optional("SYNCLINE_TOKEN", settings::token),
+            sender: reader
+                .optional("SYNC_SENDER", |text| SenderId::new(text).map_err(|wrong| wrong.to_string())),
             poll_interval: reader
                 .optional("SYNC_POLL_INTERVAL_SEC", |text| seconds(text, 1..=86_400))
                 .unwrap_or(Duration::from_secs(300)),
@@ -117,6 +122,9 @@ impl Display for Settings {
         writeln!(f, "FRONTEND_BASE_URL={}", self.frontend)?;
         if self.token.is_some() {
             writeln!(f, "SYNCLINE_TOKEN={REDACTED}")?;
+        }
+        if let Some(sender) = &self.sender {
+            writeln!(f, "SYNC_SENDER={}", sender.as_str())?;
         }
         writeln!(f, "SYNC_POLL_INTERVAL_SEC={}", self.poll_interval.as_secs())?;
         writeln!(f, "SYNC_BATCH_SIZE={}", self.batch_size)?;
@@ -268,6 +276,7 @@ mod tests {
             ("SYNC_ALLOW_HTTP", "maybe"),
             ("SYNC_PLAIN_RECEIPTS", "perhaps"),
             ("SYNCLINE_TOKEN", "two words"),
+            ("SYNC_SENDER", "box 7"),
             ("SYNCLINE_LOG_LEVEL", "loud"),
         ];
         for one in bad {

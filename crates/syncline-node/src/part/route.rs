@@ -92,6 +92,8 @@ pub struct Rules {
     pub(crate) says_success: bool,
     /// Whether the answer is a part of the program and takes no memory.
     pub(crate) embedded: bool,
+    /// Under which system and verb the audit has it, where no grant says so.
+    pub(crate) recorded_as: Option<(&'static str, &'static str)>,
 }
 
 impl Default for Rules {
@@ -104,6 +106,7 @@ impl Default for Rules {
             origins: Arc::default(),
             says_success: false,
             embedded: false,
+            recorded_as: None,
         }
     }
 }
@@ -169,6 +172,12 @@ impl Rules {
     #[must_use]
     pub fn says_success(self) -> Rules {
         Rules { says_success: true, ..self }
+    }
+
+    /// In the audit it is this verb of this system. For what no grant allows, such as signing in.
+    #[must_use]
+    pub(crate) fn recorded_as(self, system: &'static str, verb: &'static str) -> Rules {
+        Rules { recorded_as: Some((system, verb)), ..self }
     }
 
     /// The origin of the page that calls, if it is one that may.

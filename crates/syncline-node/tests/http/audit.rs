@@ -92,6 +92,83 @@ async fn ac_13_refusals_are_gathered_and_name_what_was_missing() {
     assert_eq!(of("nobody")["action"], "GET /api/kv/{key}");
 }
 
+/// Who signed in with the owner's token, and when, stood nowhere.
+#[tokio::test]
+async fn ac_13_sign_ins_and_sign_outs_are_recorded_and_wrong_ones_are_refusals() {
+    let key = TestKey::new("wallboard", &["lock:*:see"]);
+    let menu = TestKey::new("menu", &["state:menu:read"]);
+    let world = node("", &[&key, &menu]).await;
+    let from = |mut request: Request<Body>| {
+        let peer = syncline_node::server::Peer("192.0.2.7:4000".parse().unwrap());
+        request.extensions_mut().insert(peer);
+        request.headers_mut().insert(header::ORIGIN, "http://127.0.0.1:3000".parse().unwrap());
+        request
+    };
+    let sign_in = async |credential: &str| {
+        world.send(from(request("POST", "/api/session", &json!({ "token": credential }).to_string()))).await
+    };
+    let bearer = |key: &TestKey| key.bearer().to_str().unwrap()["Bearer ".len()..].to_owned();
+    let owner = sign_in("canary-token-0123456789").await;
+    assert_eq!(owner.status, 200);
+    let dashboard = sign_in(&bearer(&key)).await;
+    assert_eq!(dashboard.status, 200);
+    let sign_out = async |cookie: &str| {
+        let request = Request::delete("/api/session").header(header::COOKIE, cookie);
+        world.send(from(request.body(Body::empty()).unwrap())).await.status
+    };
+    let cookie = |answer: &Answer| answer.header("set-cookie").split(';').next().unwrap().to_owned();
+    assert_eq!(sign_out(&cookie(&dashboard)).await, 200);
+    // What ends no session is no sign-out: the second time, and a cookie of one's own making.
+    assert_eq!(sign_out(&cookie(&dashboard)).await, 200);
+    assert_eq!(sign_out("syncline_session=a.1.b").await, 200);
+    let seen = entries(&world, "system=session").await;
+    let facts_seen: Vec<_> = seen.iter().map(facts).collect();
+    assert_eq!(
+        facts_seen,
+        [
+            ["key", "wallboard", "session", "sign-out", "", "done"],
+            ["key", "wallboard", "session", "sign-in", "", "done"],
+            ["owner", "owner", "session", "sign-in", "", "done"],
+        ]
+    );
+    assert_eq!(
+        (&seen[0]["action"], &seen[2]["action"]),
+        (&json!("DELETE /api/session"), &json!("POST /api/session"))
+    );
+    assert_eq!(
+        (&seen[2]["address"], &seen[2]["origin"]),
+        (&json!("192.0.2.7"), &json!("http://127.0.0.1:3000"))
+    );
+
+    // Who may only look must not fill the audit: others of other names go on.
+    let mut let_in = 0;
+    while sign_in(&bearer(&key)).await.status == 200 {
+        let_in += 1;
+        assert!(let_in < 100);
+    }
+    let refused = sign_in(&bearer(&key)).await;
+    refused.refused(429, "too-many-sign-ins");
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1);
+    assert!(let_in >= 50, "{let_in}");
+    assert_eq!(sign_in("canary-token-0123456789").await.status, 200);
+
+    for _ in 0..3 {
+        sign_in("a-guess").await.refused(401, "token-invalid");
+    }
+    let (halt, workers) = (CancellationToken::new(), TaskTracker::new());
+    world.context.start(&halt, &workers);
+    let refused = until_some("the guesses are written", async || {
+        let refused = entries(&world, "system=session&outcome=refused").await;
+        refused.into_iter().find(|entry| entry["code"] == "token-invalid")
+    })
+    .await;
+    halt.cancel();
+    assert_eq!(facts(&refused), ["nobody", "nobody", "session", "sign-in", "", "refused"]);
+    assert_eq!((&refused["code"], &refused["count"]), (&json!("token-invalid"), &json!(3)));
+    assert_eq!(refused["address"], "192.0.2.7");
+    assert!(!entries(&world, "").await.iter().any(|entry| entry.to_string().contains("a-guess")));
+}
+
 #[tokio::test]
 async fn ac_13_the_audit_is_paged_filtered_and_for_those_who_may_read_it() {
     let reader = TestKey::new("auditor", &["audit:*:read"]);

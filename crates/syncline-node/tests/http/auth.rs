@@ -177,3 +177,33 @@ async fn ac_12_an_address_that_guesses_is_not_listened_to_for_a_while() {
     let counted = text.lines().find_map(|line| line.strip_prefix("syncline_http_credentials_refused_total "));
     assert!(counted.unwrap().parse::<u64>().unwrap() > 90, "{counted:?}");
 }
+
+#[tokio::test]
+async fn ac_12_each_wrong_answer_to_a_guess_comes_later_than_the_one_before() {
+    let world = guarded().await;
+    for (number, (method, path)) in
+        [("GET", "/api/kv"), ("POST", "/api/session"), ("GET", "/api/session")].into_iter().enumerate()
+    {
+        let mut late_ms = Vec::new();
+        for guess in 0..12 {
+            let body = json!({ "token": format!("guess-{guess}") }).to_string();
+            let mut request = request(method, path, &body);
+            let peer = syncline_node::server::Peer(format!("192.0.2.{number}:4000").parse().unwrap());
+            request.extensions_mut().insert(peer);
+            if method == "GET" {
+                let bearer = format!("Bearer guess-{guess}");
+                request.headers_mut().insert(header::AUTHORIZATION, bearer.parse().unwrap());
+            }
+            // Nothing but the pause takes time: it is counted, not waited for.
+            tokio::time::pause();
+            let asked = tokio::time::Instant::now();
+            let status = world.send(request).await.status;
+            late_ms.push(asked.elapsed().as_millis() / 50 * 50);
+            tokio::time::resume();
+            assert!(status == 401 || path == "/api/session" && method == "GET", "{status}");
+        }
+        assert_eq!(late_ms[..11], [0, 0, 0, 0, 0, 50, 100, 200, 400, 800, 1_600], "{method} {path}");
+        // By now the first has worn off.
+        assert!((1_600..=2_000).contains(&late_ms[11]), "{method} {path}: {late_ms:?}");
+    }
+}

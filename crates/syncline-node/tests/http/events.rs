@@ -2,7 +2,7 @@
 
 use axum::body::{Body, BodyDataStream};
 use futures::StreamExt;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -20,13 +20,20 @@ impl Reader {
     }
 
     /// Opens a stream by a request of one's own.
-    pub(crate) async fn of(world: &World, mut request: Request<Body>) -> Reader {
+    pub(crate) async fn of(world: &World, request: Request<Body>) -> Reader {
+        Reader::try_of(world, request).await.unwrap()
+    }
+
+    /// The same, or the status of the refusal.
+    pub(crate) async fn try_of(world: &World, mut request: Request<Body>) -> Result<Reader, StatusCode> {
         request.headers_mut().insert(header::HOST, HOST.parse().unwrap());
         let response = world.app.clone().oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 200);
+        if response.status() != 200 {
+            return Err(response.status());
+        }
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["x-accel-buffering"], "no");
-        Reader { body: response.into_body().into_data_stream(), read: String::new() }
+        Ok(Reader { body: response.into_body().into_data_stream(), read: String::new() })
     }
 
     /// The next event, or `None` at the end.
@@ -48,6 +55,22 @@ impl Reader {
             self.read.push_str(str::from_utf8(&bytes).unwrap());
         }
     }
+}
+
+/// All readers of a node that was restarted came back two seconds later, in the same moment.
+#[tokio::test]
+async fn ac_07_readers_are_told_to_come_back_at_moments_of_their_own() {
+    let world = World::new("").await;
+    let mut told = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let mut reader = Reader::open(&world, "/api/events").await;
+        let first = reader.body.next().await.unwrap().unwrap();
+        let text = str::from_utf8(&first).unwrap();
+        let retry_ms = text.lines().find_map(|line| line.strip_prefix("retry:")).unwrap();
+        told.insert(retry_ms.trim().parse::<u64>().unwrap());
+    }
+    assert!(told.len() > 10, "{told:?}");
+    assert!(told.iter().all(|retry_ms| (1_000..=3_000).contains(retry_ms)), "{told:?}");
 }
 
 #[tokio::test]

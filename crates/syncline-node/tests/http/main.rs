@@ -18,6 +18,7 @@ mod locks;
 mod pages;
 mod queues;
 mod quotas;
+mod random_grants;
 mod routes;
 mod sessions;
 mod state;

@@ -2,9 +2,10 @@
 
 use axum::body::Body;
 use futures::future::join_all;
-use http::{Request, header};
+use http::{Request, Response, header};
 use serde_json::{Value, json};
 use syncline_testing::TestKey;
+use tower::ServiceExt;
 
 use crate::access::{get, node, send};
 use crate::audit::as_owner;
@@ -137,4 +138,96 @@ async fn ac_12_people_of_a_tenant_share_its_quota_and_other_tenants_do_not_feel_
     }
     assert!(over.len() >= 10 && over.iter().all(|setting| setting == "requests_per_sec"), "{over:?}");
     assert_eq!(ask("ann", "south").await.status, 404, "another tenant");
+}
+
+const SETTINGS: [(&str, u32); 7] = [
+    ("requests_per_sec", 1),
+    ("writes_per_sec", 1),
+    ("adds_per_min", 2),
+    ("streams", 2),
+    ("locks", 2),
+    ("spaces", 2),
+    ("space_bytes", 4_000),
+];
+
+/// A node with a shop whose people, or tenants, have this quota.
+async fn shop(table: &str, setting: &str, most: u32) -> World {
+    let file = format!(
+        "{QUEUE}[[issuers]]\nname = \"shop\"\nissuer = \"https://shop.example\"\naudience = \"https://node.example\"\n\
+         keys = [{{ secret = \"a-secret-of-an-issuer-of-32-bytes-or-more\" }}]\ntenant = \"org\"\n\
+         may = [\"kv:{{org}}.{{sub}}.*:read,write\", \"queue:words:add\", \"lock:{{org}}.{{sub}}.*:hold,see\", \
+         \"state:{{org}}.{{sub}}.*:read,write\"]\n[issuers.{table}]\n{setting} = {most}\n"
+    );
+    node(&file, &[]).await
+}
+
+/// One use of what the setting limits, for the `number`th time. The answer is kept: a stream counts while it is open.
+async fn use_once(
+    world: &World,
+    setting: &str,
+    (subject, org): (&str, &str),
+    number: usize,
+) -> Response<Body> {
+    let own = format!("{org}.{subject}.{number}");
+    let (method, path, body) = match setting {
+        "requests_per_sec" => ("GET", format!("/api/kv/{own}"), String::new()),
+        "writes_per_sec" => ("PUT", format!("/api/kv/{own}"), json!({ "value": "1" }).to_string()),
+        "adds_per_min" => {
+            ("POST", "/api/queues/words".to_owned(), json!({ "kind": "new", "keys": [own] }).to_string())
+        }
+        "streams" => ("GET", "/api/events".to_owned(), String::new()),
+        "locks" => ("POST", format!("/api/locks/{own}/acquire"), "{}".to_owned()),
+        _ => ("POST", format!("/api/state/{own}"), change("x", &"x".repeat(1_500))),
+    };
+    let mut request = crate::world::request(method, &path, &body);
+    let bearer = crate::keys::token_with(subject, &json!({ "org": org }));
+    request.headers_mut().insert(header::AUTHORIZATION, format!("Bearer {bearer}").parse().unwrap());
+    request.headers_mut().insert(header::HOST, crate::world::HOST.parse().unwrap());
+    world.app.clone().oneshot(request).await.unwrap()
+}
+
+/// Uses it in turns until one is refused, and says how often it was let through.
+async fn use_up(world: &World, setting: &str, people: &[(&str, &str)]) -> (usize, Vec<Response<Body>>) {
+    let mut kept = Vec::new();
+    for (number, person) in people.iter().cycle().enumerate().take(40) {
+        let answer = use_once(world, setting, *person, number).await;
+        if answer.status() != 429 {
+            assert!(answer.status().is_success() || answer.status() == 404, "{setting}: {answer:?}");
+            kept.push(answer);
+            continue;
+        }
+        assert!(answer.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap() >= 1, "{setting}");
+        let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
+        let told: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((&told["code"], &told["quota"]), (&json!("quota"), &json!(setting)), "{told}");
+        return (number, kept);
+    }
+    panic!("{setting} has no end");
+}
+
+#[tokio::test]
+async fn ac_12_whatever_a_person_uses_up_others_of_its_tenant_still_have() {
+    for (setting, most) in SETTINGS {
+        let world = shop("quota", setting, most).await;
+        let (used, _kept) = use_up(&world, setting, &[("ann", "north")]).await;
+        assert!(used >= 1, "{setting}");
+        let (again, _also) = use_up(&world, setting, &[("bob", "north")]).await;
+        assert!(again >= 1, "{setting}: bob has his own");
+    }
+}
+
+#[tokio::test]
+async fn ac_12_whatever_a_tenant_uses_up_is_used_up_for_all_its_people_and_for_nobody_else() {
+    for (setting, most) in SETTINGS {
+        let world = shop("tenant_quota", setting, most).await;
+        let (used, _kept) = use_up(&world, setting, &[("ann", "north"), ("bob", "north")]).await;
+        assert!(used >= 1, "{setting}");
+        // What is counted and comes back with time has no exact number; nobody of them has enough for forty.
+        let (more, _too) = use_up(&world, setting, &[("carl", "north")]).await;
+        if matches!(setting, "streams" | "locks" | "spaces") {
+            assert_eq!((used, more), (2, 0), "{setting}");
+        }
+        let (others, _also) = use_up(&world, setting, &[("ann", "south")]).await;
+        assert!(others >= 1, "{setting}: another tenant");
+    }
 }

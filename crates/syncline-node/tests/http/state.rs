@@ -124,6 +124,8 @@ async fn st_23_who_listens_to_a_space_hears_of_its_news_alone() {
     let (states, halt) = (world.context.find::<Arc<States>>().unwrap(), CancellationToken::new());
     let _guard = halt.clone().drop_guard();
     tokio::spawn(async move { states.run(halt).await });
+    // It listens from its first step on, which a test that never waits would not give it.
+    tokio::task::yield_now().await;
     let (first, mut reader) =
         (pull(&world, "").await, Reader::open(&world, "/api/events?topics=state&space=list").await);
     assert_eq!(reader.next().await.unwrap().0, "hello");
@@ -143,6 +145,8 @@ async fn st_36_one_stream_tells_of_many_spaces_and_of_no_other() {
     let (states, halt) = (world.context.find::<Arc<States>>().unwrap(), CancellationToken::new());
     let _guard = halt.clone().drop_guard();
     tokio::spawn(async move { states.run(halt).await });
+    // It listens from its first step on, which a test that never waits would not give it.
+    tokio::task::yield_now().await;
     let mut reader = Reader::open(&world, "/api/events?topics=state&space=one,two").await;
     assert_eq!(reader.next().await.unwrap().0, "hello");
     let news =

@@ -15,7 +15,7 @@ const GRANT: &str = "x-syncline-grant";
 const TOKEN: &str = "the-owner-of-the-walk";
 
 /// Checks of every operation of such a node: without a credential it answers 401, to a key that may nothing 403, and to a key
-/// with exactly the grant of its description neither. Operations without a grant refuse a key that has all the others.
+/// with exactly the grant of its description what the description says. Operations without a grant refuse a key that has all the others.
 /// `builder` makes a node of a file, to which the keys are added at the end. Returns how many operations there are, and how
 /// many of them no grant allows.
 pub async fn every_route_needs_its_grant(
@@ -64,6 +64,15 @@ pub async fn every_route_needs_its_grant(
             Some(key) => {
                 let status = asked(Some(key)).await;
                 assert!(!refused(status), "{method} {path} with {}: {status}", operation.about[GRANT]);
+                // Errors that every operation may answer with are described once, under `default`.
+                let responses = &operation.about["responses"];
+                let documented = !responses[status.as_str()].is_null()
+                    || status.is_client_error() && !responses["default"].is_null();
+                assert!(
+                    documented,
+                    "{method} {path} with {} answers {status}: {responses}",
+                    operation.about[GRANT]
+                );
             }
         }
         for status in ["401", "403"] {

@@ -137,9 +137,9 @@ fn reached(grant: &Grant, more: &str) -> String {
     if grant.is_prefix { format!("{}{more}", grant.name) } else { grant.name.clone() }
 }
 
-/// Long runs ask for more by `PROPTEST_CASES`.
+/// `SYNCLINE_SEEDS=2000`, which `cargo xtask soak` sets, makes 100,000.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").map_or(10_000, |cases| cases.parse().unwrap())
+    std::env::var("SYNCLINE_SEEDS").map_or(10_000, |seeds| seeds.parse::<u32>().unwrap().saturating_mul(50))
 }
 
 proptest! {

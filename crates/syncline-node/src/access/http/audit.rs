@@ -74,7 +74,7 @@ pub(crate) struct AuditListing {
     next: Option<i64>,
 }
 
-/// Lists what was done that cannot be undone, and what was refused, newest first. Refusals that are alike are one entry with a
+/// Lists what was done that cannot be undone, who signed in and out, and what was refused, newest first. Refusals that are alike are one entry with a
 /// count. Kept for 90 days.
 #[utoipa::path(get, path = "/api/audit", tag = "access", params(Asked),
     responses((status = 200, body = AuditListing), (status = 400)))]
