@@ -13,7 +13,7 @@
 
 use super::index::Entry;
 use super::json::{Json, write_text};
-use super::stamp::{Stamp, cut_back};
+use super::stamp::{Stamp, check_ahead};
 use super::value::{Stored, is_id};
 use crate::time::Timestamp;
 
@@ -113,14 +113,14 @@ impl Change {
         }
     }
 
-    /// Cuts stamps back that are from too far ahead; whether there were any.
-    pub fn cut_back(&mut self, wall: Timestamp) -> bool {
+    /// Whether it has stamps from too far ahead. A node asks; in the last era they are cut back.
+    pub fn check_ahead(&mut self, wall: Timestamp) -> bool {
         match self {
-            Self::Reset(floor) => cut_back(floor, wall),
+            Self::Reset(floor) => check_ahead(floor, wall),
             Self::Entity { kept, .. } => {
                 let value = kept.stored.as_mut().and_then(|stored| stored.stamp.as_mut());
-                let value = value.is_some_and(|stamp| cut_back(stamp, wall));
-                cut_back(&mut kept.entry.stamp, wall) || value
+                let value = value.is_some_and(|stamp| check_ahead(stamp, wall));
+                check_ahead(&mut kept.entry.stamp, wall) || value
             }
         }
     }

@@ -62,10 +62,7 @@ impl Replica {
             Kind::Cursor if self.is_bridged() => self.absorb_cursor(text),
             // Another context on this storage talks to a node: it is to hear of what is changed here, too.
             Kind::Cursor => {
-                if text.is_some() && !self.marks.wanted {
-                    self.marks.wanted = true;
-                    self.time.clock.doubt();
-                }
+                self.marks.wanted |= text.is_some();
                 false
             }
             Kind::Mark(..) | Kind::Foreign => false,
@@ -143,8 +140,7 @@ impl Replica {
         let recent = |id: &str| self.recent.holds(id);
         let absorbed = self.index.absorb(&document, place, &mut self.time.clock, self.time.wall, &recent);
         self.recent.note_omitted(absorbed.omitted);
-        // What was cut back is another fact here than it was when the node heard of it.
-        if absorbed.plain || absorbed.ahead {
+        if absorbed.plain {
             absorbed.changed.iter().for_each(|id| self.mark(id));
         }
         if absorbed.moved {
@@ -264,14 +260,11 @@ impl Replica {
             return false;
         }
         let Some(Ok(stored)) = stored else { return self.values.contains_key(id) };
-        let ahead = stored.stamp.is_some_and(|stamp| self.time.is_ahead(stamp));
-        let stamp = stored.stamp.map(|stamp| self.time.meet(stamp));
-        if ahead {
-            self.mark(id);
-        }
+        let stamp = stored.stamp;
+        stamp.into_iter().for_each(|stamp| self.time.clock.meet(stamp));
         let Some(held) = self.values.get_mut(id) else {
-            self.adopt(id, Stored { stamp, ..stored }, Stamp::ZERO);
-            return ahead || self.is_migrated(id);
+            self.adopt(id, stored, Stamp::ZERO);
+            return self.is_migrated(id);
         };
         let known = held.stamp();
         if held.stored.value == stored.value {
@@ -280,11 +273,11 @@ impl Replica {
                 held.stored.stamp = stamp;
                 held.stored.version = held.stored.version.max(stored.version);
             }
-            return ahead || !news && stored.stamp.is_some() && stored.version < held.stored.version;
+            return !news && stamp.is_some() && stored.version < held.stored.version;
         }
         match stamp {
-            // What is to be written now is the later one, whatever the clocks said.
-            Some(stamp) if stamp > known && held.pending > 0 => {
+            // What is to be written now is the later one, whatever the clocks said; what the node had is not.
+            Some(stamp) if stamp > known && held.pending > 0 && !held.remote => {
                 if source == Source::Read {
                     held.stored.stamp = Some(self.time.tick());
                     // A mark of the stamp before says nothing of this one.
@@ -293,8 +286,8 @@ impl Replica {
                 true
             }
             Some(stamp) if stamp > known => {
-                self.adopt(id, Stored { stamp: Some(stamp), ..stored }, known);
-                ahead || self.is_migrated(id)
+                self.adopt(id, stored, known);
+                self.is_migrated(id)
             }
             Some(stamp) if stamp < known => true,
             // The same stamp or none: somebody who knows nothing of stamps wrote. What storage says last counts.
@@ -331,7 +324,7 @@ impl Replica {
             }
         }
         let changed = stored.version != version;
-        self.values.insert(self.index.key(id), Held { stored, pending: 0 });
+        self.values.insert(self.index.key(id), Held { stored, pending: 0, remote: false });
         if changed {
             let key = self.index.layout().value_key(id);
             self.work.read(key);

@@ -90,7 +90,7 @@ impl Replica {
             Kind::Entity(id) => {
                 layout != Layout::A
                     && self.index.lists(id)
-                    && self.values.get(id).is_some_and(|held| held.pending > 0)
+                    && self.values.get(id).is_some_and(|held| held.pending > 0 && !held.remote)
             }
             _ => false,
         };

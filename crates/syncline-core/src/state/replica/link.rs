@@ -194,7 +194,8 @@ impl Replica {
         }
         if self.ops.under_way.is_empty() && self.marks.is_empty() {
             // What other contexts did just now may not have been heard of.
-            self.link.cursor.since = Stamp::ZERO.after(self.time.wall.saturating_before(ORPHAN_GRACE));
+            let latest = self.time.clock.latest();
+            self.link.cursor.since = latest.at(self.time.wall.saturating_before(ORPHAN_GRACE));
             // It matters in weeks, so that it is seldom stored for its own sake.
             let age = self.link.cursor.since.wall().saturating_since(self.link.kept.since.wall());
             if self.link.cursor_due || age > SINCE_AGE_MAX {
@@ -247,9 +248,10 @@ impl Replica {
         match now {
             None => return self.link_failed(LinkStatus::Unreachable, 0),
             Some(now) if self.is_off(Timestamp::from_ms(now)) => {
+                self.time.clock.unsettle();
                 return self.link_failed(LinkStatus::ClockOff, 0);
             }
-            Some(_) => {}
+            Some(now) => self.time.clock.confirm(Timestamp::from_ms(now), self.time.wall),
         }
         self.link.failures = 0;
         let understood = if pulling { self.on_page(&json) } else { self.on_pushed(&json, reached) };
@@ -258,8 +260,7 @@ impl Replica {
         }
     }
 
-    /// Whether this machine's clock and the node's are too far apart: what is ahead here would win over all others, and what
-    /// is ahead there would be cut back here.
+    /// Whether this machine's clock and the node's are too far apart: what is ahead here would win over all others.
     fn is_off(&self, node: Timestamp) -> bool {
         self.time.wall > node + AHEAD_MAX || node > self.time.wall + AHEAD_MAX
     }
@@ -395,6 +396,8 @@ impl Replica {
         if let Some(cursor) = text.and_then(Cursor::read)
             && (!self.link.up || self.phase == Phase::Loading)
         {
+            // Whatever is added from now on is later.
+            self.time.clock.meet(cursor.since);
             self.link.kept = cursor.clone();
             self.link.cursor = cursor;
         }
@@ -425,20 +428,12 @@ impl Replica {
         self.tell_link(status);
     }
 
-    /// After everything was forgotten. Where the time of day was set, stamps may have been cut back: the node is asked for
-    /// everything again.
-    pub(super) fn relink(&mut self, jumped: bool) {
+    /// After everything was forgotten: storage says how far it came, if it is still there. What is remembered would hide that it
+    /// was cleared.
+    pub(super) fn relink(&mut self) {
         self.link.restart();
-        if !jumped {
-            // Storage says how far it came, if it is still there: what is remembered would hide that it was cleared.
-            (self.link.cursor, self.link.kept) = (Cursor::default(), Cursor::default());
-            self.link.cursor_due = false;
-        } else if !self.link.kept.epoch.is_empty() {
-            // And what was added since cannot be told from what was there before.
-            (self.link.kept.number, self.link.kept.since) = (0, Stamp::ZERO);
-            self.link.cursor = self.link.kept.clone();
-            self.link.cursor_due = true;
-        }
+        (self.link.cursor, self.link.kept) = (Cursor::default(), Cursor::default());
+        self.link.cursor_due = false;
     }
 
     fn tell_link(&mut self, status: LinkStatus) {

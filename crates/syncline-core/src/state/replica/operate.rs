@@ -92,7 +92,7 @@ impl Replica {
             keys.insert(layout.index_key(id));
         }
         let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
-        self.values.insert(self.index.key(id), Held { stored, pending: self.ops.latest() });
+        self.values.insert(self.index.key(id), Held { stored, pending: self.ops.latest(), remote: false });
         self.mark(id);
         self.touch(id);
         let before = Before { id: id.to_owned(), entry, made, held, wrote: Some(stamp) };
@@ -246,8 +246,8 @@ impl Replica {
         for change in changes {
             match change {
                 Change::Reset(floor) => {
-                    let floor = self.time.meet(*floor);
-                    let gone = self.index.raise_floor(floor);
+                    self.time.clock.meet(*floor);
+                    let gone = self.index.raise_floor(*floor);
                     gone.iter().for_each(|id| self.touch(id));
                     self.seen.outdate_all();
                 }
@@ -267,8 +267,8 @@ impl Replica {
     /// Whether it was news.
     fn take_entity(&mut self, id: &str, kept: &Kept) -> bool {
         let layout = self.index.layout();
-        let stamp = self.time.meet(kept.entry.stamp);
-        let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
+        self.time.clock.meet(kept.entry.stamp);
+        let mut news = self.index.join(id, kept.entry);
         if news {
             self.recent.note(id);
             self.ops.count_addition();
@@ -284,11 +284,12 @@ impl Replica {
         }
         if let Some(stored) = &kept.stored {
             // Met also where it is not listed: what is added again must be later.
-            let stamp = stored.stamp.map(|stamp| self.time.meet(stamp));
-            let later = self.values.get(id).is_none_or(|held| stamp.unwrap_or_default() > held.stamp());
+            let stamp = stored.stamp.unwrap_or_default();
+            self.time.clock.meet(stamp);
+            let later = self.values.get(id).is_none_or(|held| stamp > held.stamp());
             if later && self.index.lists(id) {
-                let stored = Stored { stamp, ..stored.clone() };
-                self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
+                let held = Held { stored: stored.clone(), pending: self.ops.latest(), remote: true };
+                self.values.insert(id.to_owned(), held);
                 news = true;
             }
         }
