@@ -92,11 +92,11 @@ impl Kept {
     }
 }
 
-/// The value with the later stamp; of two with one stamp the larger text, so that everybody decides alike.
+/// The value with the higher rank; of two with one rank the larger text, so that everybody decides alike.
 fn later<'a>(one: Option<&'a Stored>, other: Option<&'a Stored>) -> Option<&'a Stored> {
     match (one, other) {
         (Some(one), Some(other)) => {
-            let other_wins = (other.stamp, &other.value) > (one.stamp, &one.value);
+            let other_wins = (other.rank(), &other.value) > (one.rank(), &one.value);
             Some(if other_wins { other } else { one })
         }
         (one, other) => one.or(other),
@@ -113,14 +113,19 @@ impl Change {
         }
     }
 
-    /// Whether it has stamps from too far ahead. A node asks; in the last era they are cut back.
+    /// Whether its latest stamp is from too far ahead. A node asks; in the last era such stamps are cut back.
     pub fn check_ahead(&mut self, wall: Timestamp) -> bool {
         match self {
             Self::Reset(floor) => check_ahead(floor, wall),
             Self::Entity { kept, .. } => {
-                let value = kept.stored.as_mut().and_then(|stored| stored.stamp.as_mut());
-                let value = value.is_some_and(|stamp| check_ahead(stamp, wall));
-                check_ahead(&mut kept.entry.stamp, wall) || value
+                let mut latest = kept.stamp();
+                if let Some(stored) = &mut kept.stored {
+                    for stamp in stored.stamp.iter_mut().chain(&mut stored.added) {
+                        check_ahead(stamp, wall);
+                    }
+                }
+                check_ahead(&mut kept.entry.stamp, wall);
+                check_ahead(&mut latest, wall)
             }
         }
     }

@@ -36,7 +36,7 @@ use super::layout::Layout;
 use super::names::{CURSOR_KEY, INDEX_KEY, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY};
 use super::port::{Effect, Error, Input, Output, Report};
 use super::sorted::{Map, Set};
-use super::stamp::{Clock, Stamp};
+use super::stamp::Clock;
 use super::value::{Stored, Value};
 use crate::time::Timestamp;
 
@@ -159,12 +159,6 @@ impl Backlog {
             self.inputs.clear();
         }
         overflowed
-    }
-}
-
-impl Held {
-    fn stamp(&self) -> Stamp {
-        self.stored.stamp.unwrap_or_default()
     }
 }
 

@@ -36,7 +36,7 @@ const BITS_MAX: u64 = (1 << 48) - 1;
 /// The latest time of day that is believed of any clock: well before the end of its era, so that there is room to count on.
 const WALL_MAX: u64 = 3 << (MS_BITS - 2);
 /// How many eras a space has; the rest of the bits is for those who count beyond the last one.
-pub const ERAS: u64 = 31;
+pub(super) const ERAS: u64 = 31;
 /// In the order of ASCII, so that texts compare as the stamps do.
 const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 

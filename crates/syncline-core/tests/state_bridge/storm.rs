@@ -144,7 +144,12 @@ fn storm(seed: u64, faults: Faults) -> Tally {
         if dice.chance(0.4) {
             // Long enough for removals to be forgotten, with or without everybody having heard of them.
             let days = dice.pick(10..=40) * 24 * 3_600_000;
-            devices.iter_mut().for_each(|device| device.pass(days));
+            for device in &mut devices {
+                device.pass(days);
+                // Awake again: a storage that is cleared while everybody sleeps is not cleared under open contexts.
+                (0..device.contexts.len()).for_each(|context| device.hand(context, Input::Timer));
+                device.calm();
+            }
             tally.reloads += node.forget(NOON + devices[0].now) as u64;
         }
     }
@@ -220,7 +225,11 @@ fn judge(
     for device in devices {
         assert_eq!(device.marks(), 0, "something was not sent");
         for context in &device.contexts {
-            assert_eq!(context.view, live, "a device shows something else than the node has");
+            let (storage, rows) = (&device.storage, &node.rows);
+            assert_eq!(
+                context.view, live,
+                "a device shows something else than the node has: {storage:#?} {rows:?}"
+            );
         }
     }
     for (id, acts) in acts {
@@ -266,6 +275,15 @@ fn st_23_a_schedule_that_once_ended_out_of_step() {
 #[test]
 fn st_23_a_schedule_in_which_only_devices_remembered_a_removal() {
     storm(423, CALM);
+}
+
+/// Somebody with a clock far ahead had changed an entity that was removed meanwhile. When it was added again, that change was later.
+#[test]
+fn st_34_schedules_in_which_a_change_of_what_was_removed_once_came_back() {
+    storm(899, CALM);
+    storm(637, Faults { mixed: true, ..CALM });
+    storm(388, Faults { apart: true, ..CALM });
+    storm(1_420, Faults { clears: true, ..CALM });
 }
 
 #[test]

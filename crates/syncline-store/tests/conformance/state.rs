@@ -28,7 +28,7 @@ fn now_ms() -> u64 {
 }
 
 fn put(id: &str, text: &str, ms: u64) -> Change {
-    let stored = Stored { value: Value::read(text).unwrap(), stamp: Some(stamp(ms)), version: 1 };
+    let stored = Stored { value: Value::read(text).unwrap(), stamp: Some(stamp(ms)), added: None, version: 1 };
     let entry = Entry { stamp: stamp(ms), live: true };
     Change::Entity { id: id.to_owned(), kept: Kept { entry, stored: Some(stored) } }
 }
@@ -103,7 +103,8 @@ pub(crate) async fn st_23_the_later_change_counts_and_clocks_ahead_do_not_win_fo
     push(store, vec![gone("b", now - 400)]).await;
     // An edit of what is gone, however late, is kept in case it is added again, and shows nothing.
     let Change::Entity { id, mut kept } = put("b", "{\"n\":2}", now - 500) else { panic!() };
-    kept.stored.as_mut().unwrap().stamp = Some(stamp(now));
+    let stored = kept.stored.as_mut().unwrap();
+    (stored.stamp, stored.added) = (Some(stamp(now)), stored.stamp);
     assert_eq!(taken(&push(store, vec![Change::Entity { id, kept }]).await), (3, 4, 0));
     // From ten years ahead: taken as it is, but it does not win for ever.
     let year = 365 * 24 * 3_600_000;

@@ -91,7 +91,10 @@ impl Replica {
         if !listed || self.ops.may_list() {
             keys.insert(layout.index_key(id));
         }
-        let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
+        // A value of what is listed; or of more than that, where the value was heard of before.
+        let added = entry.filter(|_| listed).map(|entry| entry.stamp);
+        let added = added.max(held.as_ref().filter(|_| listed).map(|held| held.stored.rank().0));
+        let stored = Stored { value, stamp: Some(stamp), added, version: self.config.schema_version };
         self.values.insert(self.index.key(id), Held { stored, pending: self.ops.latest(), remote: false });
         self.mark(id);
         self.touch(id);
@@ -284,9 +287,8 @@ impl Replica {
         }
         if let Some(stored) = &kept.stored {
             // Met also where it is not listed: what is added again must be later.
-            let stamp = stored.stamp.unwrap_or_default();
-            self.time.clock.meet(stamp);
-            let later = self.values.get(id).is_none_or(|held| stamp > held.stamp());
+            self.time.clock.meet(stored.stamp.unwrap_or_default());
+            let later = self.values.get(id).is_none_or(|held| stored.rank() > held.stored.rank());
             if later && self.index.lists(id) {
                 let held = Held { stored: stored.clone(), pending: self.ops.latest(), remote: true };
                 self.values.insert(id.to_owned(), held);
