@@ -8,7 +8,9 @@ import { expect, test } from "./support/lock-test.js";
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 20);
 const SEED = Number(process.env.SYNCLINE_SEED ?? Date.now() % 1_000_000);
 const LEASE_MS = 2_000;
-const TABS = 3;
+// At least two, so that somebody can take over.
+const TABS_MIN = 2;
+const TABS_MAX = 4;
 // A machine that is busy with other things stretches everything; a tab that never comes is something else.
 const PATIENCE_MS = 40_000;
 const FAULTS = ["crash", "freeze", "reload", "close", "busy", "cache", "take over"];
@@ -112,7 +114,8 @@ class Tabs {
 
   async round() {
     const { draw } = this.facts;
-    while (this.pages.size < TABS) await this.open();
+    const tabs = TABS_MIN + draw(TABS_MAX - TABS_MIN + 1);
+    while (this.pages.size < tabs) await this.open();
     const holder = await this.type(1 + draw(5));
     if (draw(4) > 0) await this.pages.get(holder)?.evaluate(() => /** @type {any} */ (window).save.flush().catch(() => {}));
     const others = [...this.pages.keys()].filter((tab) => tab !== holder);

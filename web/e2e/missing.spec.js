@@ -46,8 +46,11 @@ const ROWS = /** @type {Record<string, (world: World) => Promise<Situation>>} */
     return { ...(await visit(page, url)), fill: () => limit(1) };
   },
   IndexedDB: ({ page, url }) => visitWithout(page, url, "no-database"),
+  "IndexedDB: it throws": ({ page, url }) => visitWithout(page, url, "storage-forbidden"),
   "OPFS": ({ page, url }) => visitWithout(page, url, "no-files"),
   "Web Locks": ({ page, url }) => visitWithout(page, url, "no-locks"),
+  "Web Locks: they throw": ({ page, url }) => visitWithout(page, url, "locks-throw"),
+  "`localStorage`": ({ page, url }) => visitWithout(page, url, "no-local-storage"),
   BroadcastChannel: ({ page, url }) => visitWithout(page, url, "no-channels"),
   "`Worker`": async ({ page, url }) => {
     await page.addInitScript("delete globalThis.Worker;");
@@ -63,6 +66,8 @@ const ROWS = /** @type {Record<string, (world: World) => Promise<Situation>>} */
   },
   "workers: the policy forbids them": async ({ page, url }) =>
     visit(page, `${url}/?csp=${encodeURIComponent("script-src 'self' 'wasm-unsafe-eval'; worker-src 'none'")}`),
+  "Trusted Types: the package has no policy": async ({ page, url }) =>
+    visit(page, `${url}/?csp=${encodeURIComponent("script-src 'self' 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types other")}`),
   "the package's `.wasm` files": async ({ page, url }) => {
     await page.context().route("**/*.wasm", (route) => route.fulfill({ status: 404 }));
     return visit(page, url);
@@ -70,6 +75,19 @@ const ROWS = /** @type {Record<string, (world: World) => Promise<Situation>>} */
   "the package's other scripts": async ({ page, url }) => {
     await page.context().route(/(lock-worker|viewer-worker|queue-engine|state-bridge)\.js$/, (route) => route.fulfill({ status: 404 }));
     return visit(page, url);
+  },
+  "its own site: a frame in a page of another": async ({ page, url }) => {
+    const elsewhere = new URL(url);
+    elsewhere.hostname = "localhost";
+    await page.goto(elsewhere.href);
+    await page.evaluate((src) => {
+      const frame = document.createElement("iframe");
+      frame.src = src;
+      const loaded = new Promise((resolve) => (frame.onload = resolve));
+      document.body.append(frame);
+      return loaded;
+    }, `${url}/?framed`);
+    return { place: page.frames()[1] };
   },
   "an origin: a frame with `sandbox`": async ({ page, url }) => {
     await page.goto(url);

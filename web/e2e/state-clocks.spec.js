@@ -164,6 +164,30 @@ for (const [how, offMs] of Object.entries({ "ten years ahead": 10 * YEAR_MS, "te
     await device.close();
   });
 
+  test(`st_34 st_23 a tab ${how} beside one that talks to the node takes part, and the last one to do something counts`, async ({ context, node }) => {
+    const device = await another(context);
+    const right = await openTab(context, node.url, 0);
+    await expect.poll(() => status(right), SOON).toBe("in-step");
+    const wrong = await openTab(context, node.url, offMs);
+    const other = await openTab(device, node.url, 0);
+    for (const [one, two] of [[wrong, right], [wrong, other], [right, other]]) await takeTurns(one, two);
+    const all = [right, wrong, other];
+    for (const [number, tab] of [...all, wrong, ...all].entries()) {
+      await put(tab, "a", number);
+      await allShow(all, `a=${number}`);
+    }
+    // Opened again it is still wrong, and so is its next change's time, but not its place in the order.
+    await wrong.close();
+    const again = await openTab(context, node.url, offMs);
+    for (const [number, tab] of [again, other, again, right].entries()) {
+      await put(tab, "a", 10 + number);
+      await allShow([right, again, other], `a=${10 + number}`);
+    }
+    await remove(again, "a");
+    await allShow([right, again, other], "");
+    await device.close();
+  });
+
   test(`st_34 st_31 a tab ${how} that talks to the node says so, and all end alike when another tab does`, async ({ context, node }) => {
     const device = await another(context);
     const other = await openTab(device, node.url, 0);

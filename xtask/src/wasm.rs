@@ -132,7 +132,8 @@ const SYSTEMS: &[System] = &[
         opt_level: "z",
         entry: "state.js",
         without: &["state-bridge.js", "state-codec.js"],
-        budget_bytes: 62_700,
+        // Values say which addition they belong to.
+        budget_bytes: 63_000,
     },
     System {
         source: &PLATFORM,

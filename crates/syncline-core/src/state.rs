@@ -7,8 +7,9 @@
 //!
 //! Invariants:
 //! - merging is commutative, associative and idempotent: who has seen the same facts knows the same;
-//! - of two changes to one thing the later stamp counts; a stamp from a clock gone wrong is cut back when met;
-//! - a removal is remembered for one fixed horizon, and an edit does not undo it: only adding again does;
+//! - of two changes to one thing the later stamp counts; stamps are compared and advanced, and never rewritten;
+//! - a removal is remembered for one fixed horizon, and an edit does not undo it: only adding again does, and then no value of
+//!   what was removed comes back, because each value says which addition it belongs to;
 //! - an acknowledged change is lost only if every context that had heard of it dies before the next look.
 //!
 //! Settings are one document that the application checks; its fields are none of the rules' business.
@@ -30,7 +31,7 @@ mod stamp;
 mod value;
 
 pub use bridge::{Change, Kept, Start};
-pub use index::{Entry, Index, is_forgotten};
+pub use index::{Entry, Index, forgotten_ranges, is_forgotten};
 pub use layout::Layout;
 pub use port::{Effect, Error, Failure, Input, LinkStatus, Output, Report};
 pub use replica::{CheckSettings, Config, Migrate, Replica};

@@ -136,7 +136,7 @@ impl Meters {
             pulls: counter("syncline_state_pulls_total", "Questions of devices for what is new."),
             changes: counter("syncline_state_changes_total", "Changes that devices have sent."),
             news: counter("syncline_state_news_total", "Changes among them that were news."),
-            ahead: counter("syncline_state_ahead_total", "Changes from clocks too far ahead, cut back."),
+            ahead: counter("syncline_state_ahead_total", "Changes from clocks too far ahead."),
             reloads: counter(
                 "syncline_state_reloads_total",
                 "Batches refused because the device has to ask for everything first.",

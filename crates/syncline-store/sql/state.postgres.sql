@@ -32,7 +32,7 @@ ORDER BY number;
 
 -- name: REMOVED
 -- stamp, limit: the oldest removals of all spaces
-SELECT space, number FROM syncline.state_entities WHERE NOT live AND stamp < $1 ORDER BY stamp LIMIT $2;
+SELECT space, number FROM syncline.state_entities WHERE NOT live AND stamp >= $1 AND stamp < $2 ORDER BY stamp LIMIT $3;
 
 -- name: OLDEST_REMOVED
 -- space, limit: the oldest removals of one

@@ -183,7 +183,7 @@ conformance! {
     }
     state {
         st_23_what_one_device_sends_another_gets_and_the_same_again_is_no_news,
-        st_23_the_later_change_counts_and_clocks_ahead_are_cut_back,
+        st_23_the_later_change_counts_and_clocks_ahead_do_not_win_for_ever,
         st_23_a_reset_takes_everything_before_it,
         st_23_pages_hold_everything_however_much_it_is,
         st_23_a_device_that_missed_forgotten_removals_has_to_ask_first,

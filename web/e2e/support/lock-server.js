@@ -33,6 +33,11 @@ export const TROUBLES = /** @type {Record<string, string>} */ ({
   "no-files": "delete StorageManager.prototype.getDirectory;",
   "no-locks": "Object.defineProperty(Object.getPrototypeOf(navigator), 'locks', { value: undefined });",
   "no-channels": "delete globalThis.BroadcastChannel;",
+  "no-local-storage": `Object.defineProperty(globalThis, "localStorage", {
+    get() {
+      throw new DOMException("no storage here", "SecurityError");
+    },
+  });`,
   // A lease still fits.
   "no-room": `const { write } = FileSystemSyncAccessHandle.prototype;
     FileSystemSyncAccessHandle.prototype.write = function (bytes, options) {

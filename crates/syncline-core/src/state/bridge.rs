@@ -13,7 +13,7 @@
 
 use super::index::Entry;
 use super::json::{Json, write_text};
-use super::stamp::{Stamp, cut_back};
+use super::stamp::{Stamp, check_ahead};
 use super::value::{Stored, is_id};
 use crate::time::Timestamp;
 
@@ -92,11 +92,11 @@ impl Kept {
     }
 }
 
-/// The value with the later stamp; of two with one stamp the larger text, so that everybody decides alike.
+/// The value with the higher rank; of two with one rank the larger text, so that everybody decides alike.
 fn later<'a>(one: Option<&'a Stored>, other: Option<&'a Stored>) -> Option<&'a Stored> {
     match (one, other) {
         (Some(one), Some(other)) => {
-            let other_wins = (other.stamp, &other.value) > (one.stamp, &one.value);
+            let other_wins = (other.rank(), &other.value) > (one.rank(), &one.value);
             Some(if other_wins { other } else { one })
         }
         (one, other) => one.or(other),
@@ -113,14 +113,19 @@ impl Change {
         }
     }
 
-    /// Cuts stamps back that are from too far ahead; whether there were any.
-    pub fn cut_back(&mut self, wall: Timestamp) -> bool {
+    /// Whether its latest stamp is from too far ahead. A node asks; in the last era such stamps are cut back.
+    pub fn check_ahead(&mut self, wall: Timestamp) -> bool {
         match self {
-            Self::Reset(floor) => cut_back(floor, wall),
+            Self::Reset(floor) => check_ahead(floor, wall),
             Self::Entity { kept, .. } => {
-                let value = kept.stored.as_mut().and_then(|stored| stored.stamp.as_mut());
-                let value = value.is_some_and(|stamp| cut_back(stamp, wall));
-                cut_back(&mut kept.entry.stamp, wall) || value
+                let mut latest = kept.stamp();
+                if let Some(stored) = &mut kept.stored {
+                    for stamp in stored.stamp.iter_mut().chain(&mut stored.added) {
+                        check_ahead(stamp, wall);
+                    }
+                }
+                check_ahead(&mut kept.entry.stamp, wall);
+                check_ahead(&mut latest, wall)
             }
         }
     }

@@ -16,7 +16,7 @@ use super::json::{Json, NotJson, Reader, write_text};
 use super::layout::{Layout, Place};
 use super::names::{GONE_KEPT, HORIZON};
 use super::sorted::{Map, Set, order};
-use super::stamp::{Clock, Stamp};
+use super::stamp::{Clock, ERAS, Stamp};
 use super::value::is_id;
 use crate::time::Timestamp;
 
@@ -70,8 +70,6 @@ pub(super) struct Absorbed {
     pub moved: bool,
     /// Somebody who knows nothing of stamps changed something.
     pub plain: bool,
-    /// Stamps were cut back.
-    pub ahead: bool,
     /// Recent ids that a writer without stamps did not list: it had not seen them, or was about to remove them.
     pub omitted: Vec<String>,
 }
@@ -248,17 +246,16 @@ impl Index {
         recent: &dyn Fn(&str) -> bool,
     ) -> Absorbed {
         let mut absorbed = Absorbed::default();
-        let floor = clock.meet(document.floor, wall);
-        absorbed.changed.extend(self.raise_floor(floor).into_iter().map(Arc::from));
-        let since = clock.meet(document.layout_since, wall);
-        absorbed.moved = self.join_layout(document.layout, since);
-        let mut ahead = clock.is_ahead(document.floor, wall) || clock.is_ahead(document.layout_since, wall);
+        clock.meet(document.floor);
+        absorbed.changed.extend(self.raise_floor(document.floor).into_iter().map(Arc::from));
+        clock.meet(document.layout_since);
+        absorbed.moved = self.join_layout(document.layout, document.layout_since);
         // Both are in order: the next id is mostly the one that is looked for.
         let mut ids = document.ids.iter().peekable();
         let both = document.stamps.iter().zip(std::iter::repeat(true));
         for ((id, stamp), added) in both.chain(document.gone.iter().zip(std::iter::repeat(false))) {
-            ahead |= clock.is_ahead(*stamp, wall);
-            let stamp = clock.meet(*stamp, wall);
+            let stamp = *stamp;
+            clock.meet(stamp);
             let live = ids.next_if_eq(&id).is_some() || document.lists(id);
             let entry = match (added, live) {
                 (true, true) | (false, false) => Entry { stamp, live },
@@ -270,7 +267,6 @@ impl Index {
                 absorbed.changed.push(self.key(id));
             }
         }
-        absorbed.ahead = ahead;
         if place != Some(Place::Whole) {
             absorbed.lacking = place.is_some_and(|place| !document.says(&self.document(place, wall), wall));
             return absorbed;
@@ -278,7 +274,7 @@ impl Index {
         let facts = absorbed.changed.len();
         self.understand_plain(document, wall, recent, &mut absorbed);
         absorbed.plain = absorbed.changed.len() > facts;
-        absorbed.lacking = ahead || !document.says(&self.document(Place::Whole, wall), wall);
+        absorbed.lacking = !document.says(&self.document(Place::Whole, wall), wall);
         absorbed
     }
 
@@ -329,6 +325,12 @@ impl Index {
 #[must_use]
 pub fn is_forgotten(removed: Stamp, wall: Timestamp) -> bool {
     wall.saturating_since(removed.wall()) > HORIZON
+}
+
+/// The same rule as ranges of stamps, one for each era: removals from the first and before the second one are forgotten.
+pub fn forgotten_ranges(wall: Timestamp) -> impl Iterator<Item = (Stamp, Stamp)> + use<> {
+    let horizon = wall.saturating_before(HORIZON);
+    (0..ERAS).map(move |era| (Stamp::of(era, Timestamp::ZERO), Stamp::of(era, horizon)))
 }
 
 /// Stamps by id, in order of the ids.

@@ -102,6 +102,7 @@ mod tests {
         let stored = |text: &str, stamp| Stored {
             value: Value::read(text).unwrap(),
             stamp,
+            added: None,
             version: u32::from(stamp.is_some()),
         };
         let told = vec![

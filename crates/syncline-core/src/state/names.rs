@@ -61,10 +61,8 @@ pub const SHARDS_MIN: u32 = 16;
 /// Most shards of layout C.
 pub const SHARDS_MAX: u32 = 8_192;
 
-/// How far ahead of a clock that a node confirms a stamp may be before it is cut back.
+/// How far a clock may be off the node's, and a stamp ahead of it before another era begins.
 pub const AHEAD_MAX: Duration = Duration::from_secs(5 * 60);
-/// The same where contexts share a storage alone: further than any clock is wrong, and far from the last stamp there is.
-pub const TRUSTED_AHEAD_MAX: Duration = Duration::from_secs(500 * 365 * 24 * 3_600);
 /// Removals that each key of the index remembers however old they seem: a wrong clock must not forget them.
 pub const GONE_KEPT: usize = 500;
 /// How long a removal is remembered, everywhere.

@@ -36,7 +36,7 @@ use super::layout::Layout;
 use super::names::{CURSOR_KEY, INDEX_KEY, QUEUE_MAX, SCHEMA_KEY, SETTINGS_KEY};
 use super::port::{Effect, Error, Input, Output, Report};
 use super::sorted::{Map, Set};
-use super::stamp::{Clock, Stamp};
+use super::stamp::Clock;
 use super::value::{Stored, Value};
 use crate::time::Timestamp;
 
@@ -47,7 +47,7 @@ use recent::Recent;
 use requests::Requests;
 use seen::Seen;
 use sweep::Sweep;
-use time::{Jump, Time};
+use time::Time;
 use unacked::Unacked;
 use worklist::Worklist;
 
@@ -115,6 +115,8 @@ struct Held {
     stored: Stored,
     /// The operation that made it, while it is not stored.
     pending: u64,
+    /// That was the node, and not somebody who had seen what is stored.
+    remote: bool,
 }
 
 /// The settings in force.
@@ -160,26 +162,15 @@ impl Backlog {
     }
 }
 
-impl Held {
-    fn stamp(&self) -> Stamp {
-        self.stored.stamp.unwrap_or_default()
-    }
-}
-
 impl Replica {
     /// A replica that has read nothing yet.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        // Beside a node its time counts. Alone, no clock is better than another.
-        let clock = if cfg!(feature = "bridge") && config.bridged {
-            Clock::new(config.maker)
-        } else {
-            Clock::new(config.maker).trusting()
-        };
+        let time = Time::new(Clock::new(config.maker));
         Self {
             config,
             phase: Phase::Cold,
-            time: Time::new(clock),
+            time,
             index: Index::default(),
             values: Map::new(),
             settings: Settings::default(),
@@ -305,23 +296,22 @@ impl Replica {
         let jump = self.time.pass(now, wall);
         self.recent.pass_time(self.time.now);
         let running = matches!(self.phase, Phase::Loading | Phase::Ready);
-        if let Some(jump) = jump.filter(|_| running) {
+        if jump && running {
             self.report(Report::ClockJumped);
             if self.is_bridged() {
-                self.relink(jump == Jump::Set);
+                self.relink();
             }
             self.forget();
         }
     }
 
-    /// Starts over: what is remembered may be stamped by a clock that was wrong, or have been removed too long ago for
-    /// anybody to remember it.
+    /// Starts over: what is remembered may have been removed too long ago for anybody to remember it.
     fn forget(&mut self) {
         self.take_back_all();
         self.requests.take();
         self.index = Index::default();
         self.values.clear();
-        self.time.clock.restart();
+        self.time.clock.unsettle();
         self.unacked.forget_all();
         self.seen.outdate_all();
         self.ops.stop_move();

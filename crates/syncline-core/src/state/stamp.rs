@@ -1,19 +1,27 @@
 //! Hybrid logical clock: stamps that follow the time of day where they can and causality always.
 //!
-//! A stamp is later than every stamp its maker had seen, and of two stamps one is always the later: first by time,
-//! then by count, then by maker. Whoever has met a stamp makes later ones, so clocks that are years apart still count changes
-//! in the order in which they were made. Where a node decides what time it is, a stamp from further ahead than
-//! [`AHEAD_MAX`] is cut back to the present when it is met.
+//! A stamp is later than every stamp its maker had seen, and of two stamps one is always the later: first by era, then by time,
+//! then by count, then by maker. Stamps are compared and advanced, and never rewritten. Whoever has met a stamp makes later ones, so
+//! clocks that are years apart still count changes in the order in which they were made.
+//!
+//! - Everybody believes what is met: a clock that is ten years ahead takes all others along.
+//! - A clock that a node confirmed, and that has met a stamp from more than [`AHEAD_MAX`] ahead of it, opens the next era: later than
+//!   all that was met, and the time of day counts again.
+//! - A clock whose stamps were overtaken by an era of an earlier time is the one that was wrong. It counts on from what it meets
+//!   until a node confirms it.
+//!
+//! A space has [`ERAS`] of them. When they are used up, a node cuts back to its own time what is from ahead, so that nobody can make
+//! a stamp that is the last one.
 
 use std::time::Duration;
 
-use super::names::{AHEAD_MAX, TRUSTED_AHEAD_MAX};
+use super::names::AHEAD_MAX;
 use crate::time::Timestamp;
 
 /// When something was written, and by whom. Ordered; the text form is ordered in the same way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// Time of day in ms, 48 bits of it.
+    /// The era, and the time of day in ms in the lower [`MS_BITS`].
     ms: u64,
     /// Tells stamps of one millisecond apart.
     count: u16,
@@ -21,7 +29,14 @@ pub struct Stamp {
     maker: u32,
 }
 
-const MS_MAX: u64 = (1 << 48) - 1;
+/// Until the year 2248; all 48 bits have room for 32 eras.
+const MS_BITS: u32 = 43;
+const MS_MASK: u64 = (1 << MS_BITS) - 1;
+const BITS_MAX: u64 = (1 << 48) - 1;
+/// The latest time of day that is believed of any clock: well before the end of its era, so that there is room to count on.
+const WALL_MAX: u64 = 3 << (MS_BITS - 2);
+/// How many eras a space has; the rest of the bits is for those who count beyond the last one.
+pub(super) const ERAS: u64 = 31;
 /// In the order of ASCII, so that texts compare as the stamps do.
 const ALPHABET: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 
@@ -35,7 +50,23 @@ impl Stamp {
     /// The time of day in it.
     #[must_use]
     pub const fn wall(self) -> Timestamp {
-        Timestamp::from_ms(self.ms)
+        Timestamp::from_ms(self.ms & MS_MASK)
+    }
+
+    const fn era(self) -> u64 {
+        self.ms >> MS_BITS
+    }
+
+    /// The first stamp of a moment.
+    #[must_use]
+    pub fn of(era: u64, wall: Timestamp) -> Self {
+        Self { ms: era << MS_BITS | wall.as_ms().min(WALL_MAX), count: 0, maker: 0 }
+    }
+
+    /// The first stamp of a moment in the era of this one.
+    #[must_use]
+    pub fn at(self, wall: Timestamp) -> Self {
+        Self::of(self.era(), wall)
     }
 
     /// The first stamp after this one: whoever derives it makes the same one.
@@ -44,14 +75,14 @@ impl Stamp {
         if self.count < u16::MAX {
             Self { ms: self.ms, count: self.count + 1, maker: 0 }
         } else {
-            Self { ms: self.ms + 1, count: 0, maker: 0 }
+            Self { ms: if self.ms < BITS_MAX { self.ms + 1 } else { BITS_MAX }, count: 0, maker: 0 }
         }
     }
 
     /// The stamp for a change that somebody without a clock made about now to something stamped `self`.
     #[must_use]
     pub fn after(self, wall: Timestamp) -> Self {
-        self.next().max(Self { ms: wall.as_ms().min(MS_MAX), count: 0, maker: 0 })
+        self.next().max(self.at(wall))
     }
 
     /// Sixteen characters.
@@ -76,6 +107,10 @@ impl Stamp {
         }
         Some(Self { ms: (bits >> 48) as u64, count: (bits >> 32) as u16, maker: bits as u32 })
     }
+
+    fn is_ahead(self, wall: Timestamp, ahead_max: Duration) -> bool {
+        self.wall() > wall + ahead_max
+    }
 }
 
 /// Makes stamps.
@@ -83,47 +118,52 @@ impl Stamp {
 pub struct Clock {
     latest: Stamp,
     maker: u32,
-    /// How far ahead of the time of day a stamp may be before it is cut back.
-    ahead_max: Duration,
+    /// A node has confirmed the time of day; how far ahead of it a stamp may be, by the node's time.
+    confirmed: Option<Duration>,
+    /// The last stamp that was made from the time of day.
+    made: Stamp,
+    /// The time of day is known to be wrong.
+    overtaken: bool,
 }
 
 impl Clock {
     /// A clock whose stamps differ from those of every other `maker`, which is best drawn at random.
     #[must_use]
     pub const fn new(maker: u32) -> Self {
-        Self { latest: Stamp::ZERO, maker, ahead_max: AHEAD_MAX }
-    }
-
-    /// For contexts that share a storage and no clock that all would believe: no stamp that a clock can make is cut back.
-    #[must_use]
-    pub const fn trusting(self) -> Self {
-        Self { ahead_max: TRUSTED_AHEAD_MAX, ..self }
-    }
-
-    /// A node has been found that knows what time it is.
-    pub const fn doubt(&mut self) {
-        self.ahead_max = AHEAD_MAX;
+        Self { latest: Stamp::ZERO, maker, confirmed: None, made: Stamp::ZERO, overtaken: false }
     }
 
     /// A stamp later than all that this clock made or met.
     pub fn tick(&mut self, wall: Timestamp) -> Stamp {
-        let ms = wall.as_ms().min(MS_MAX);
-        let next = if ms > self.latest.ms { Stamp { ms, count: 0, maker: 0 } } else { self.latest.next() };
-        self.latest = Stamp { maker: self.maker, ..next };
+        let latest = self.latest;
+        let ahead = self.confirmed.is_some_and(|ahead_max| latest.is_ahead(wall, ahead_max));
+        let era = latest.era() + u64::from(ahead && latest.era() + 1 < ERAS);
+        let present = Stamp { maker: self.maker, ..Stamp::of(era, wall) };
+        if present.ms > latest.ms && !self.overtaken {
+            (self.latest, self.made) = (present, present);
+        } else {
+            self.latest = Stamp { maker: self.maker, ..latest.next() };
+        }
         self.latest
     }
 
-    /// Takes note of a stamp from outside and returns it as it counts here: cut back when it is from too far ahead.
-    pub fn meet(&mut self, stamp: Stamp, wall: Timestamp) -> Stamp {
-        let met = if self.is_ahead(stamp, wall) { Stamp { ms: present(wall), ..stamp } } else { stamp };
-        self.latest = self.latest.max(met);
-        met
+    /// Takes note of a stamp from outside.
+    pub fn meet(&mut self, stamp: Stamp) {
+        let earlier = self.made.is_ahead(stamp.wall(), AHEAD_MAX);
+        self.overtaken |= self.confirmed.is_none() && earlier && stamp.era() > self.made.era();
+        self.latest = self.latest.max(stamp);
     }
 
-    /// Whether a stamp is from too far ahead.
-    #[must_use]
-    pub fn is_ahead(&self, stamp: Stamp, wall: Timestamp) -> bool {
-        stamp.ms > limit(wall, self.ahead_max)
+    /// A node says what time it is, which is near `wall`.
+    pub fn confirm(&mut self, node: Timestamp, wall: Timestamp) {
+        // Counted from this clock, so that it is the node's time that counts.
+        self.confirmed = Some((node + AHEAD_MAX).saturating_since(wall));
+        self.overtaken = false;
+    }
+
+    /// The time of day was set, or is off: nobody confirms it any more.
+    pub fn unsettle(&mut self) {
+        (self.confirmed, self.made, self.overtaken) = (None, Stamp::ZERO, false);
     }
 
     /// The latest stamp that was made or met.
@@ -131,35 +171,16 @@ impl Clock {
     pub const fn latest(&self) -> Stamp {
         self.latest
     }
-
-    /// Forgets what was met, after the time of day was set.
-    pub fn restart(&mut self) {
-        self.latest = Stamp::ZERO;
-    }
 }
 
-/// Cuts a stamp back that is from too far ahead; whether it was.
-pub(super) fn cut_back(stamp: &mut Stamp, wall: Timestamp) -> bool {
-    let ahead = is_ahead(*stamp, wall);
-    if ahead {
-        stamp.ms = present(wall);
+/// Whether a stamp is from too far ahead for a node, which cuts it back where there is no later era.
+pub(super) fn check_ahead(stamp: &mut Stamp, wall: Timestamp) -> bool {
+    let last = stamp.era() + 1 >= ERAS;
+    let ahead = stamp.is_ahead(wall, AHEAD_MAX) || stamp.era() >= ERAS;
+    if ahead && last {
+        *stamp = Stamp { ms: Stamp::of(ERAS - 1, wall).ms, ..*stamp };
     }
     ahead
-}
-
-/// Whether a stamp is from too far ahead for a node.
-#[must_use]
-pub(super) fn is_ahead(stamp: Stamp, wall: Timestamp) -> bool {
-    stamp.ms > limit(wall, AHEAD_MAX)
-}
-
-fn limit(wall: Timestamp, ahead_max: Duration) -> u64 {
-    (wall + ahead_max).as_ms().min(MS_MAX - 1)
-}
-
-/// Now and no later: what is cut back must not be ahead for anybody whose clock is a little behind.
-fn present(wall: Timestamp) -> u64 {
-    wall.as_ms().min(MS_MAX - 1)
 }
 
 #[cfg(test)]
@@ -169,20 +190,42 @@ mod tests {
     use super::*;
 
     const NOON: Timestamp = Timestamp::from_ms(1_730_000_000_000);
+    const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
     proptest! {
         #[test]
         fn st_23_texts_order_as_stamps_do(one in any::<(u64, u16, u32)>(), other in any::<(u64, u16, u32)>()) {
-            let stamp = |(ms, count, maker): (u64, u16, u32)| Stamp { ms: ms & MS_MAX, count, maker };
+            let stamp = |(ms, count, maker): (u64, u16, u32)| Stamp { ms: ms & BITS_MAX, count, maker };
             let (one, other) = (stamp(one), stamp(other));
             prop_assert_eq!(Stamp::read(&one.text()), Some(one));
             prop_assert_eq!(one.cmp(&other), one.text().cmp(&other.text()));
-            prop_assert!(one < one.next() || one.ms == MS_MAX);
+            prop_assert!(one < one.next() || one.ms == BITS_MAX);
+        }
+
+        /// Any number of clocks that are off by anything, set at any time, confirmed or not.
+        #[test]
+        fn st_34_a_tick_is_later_than_all_that_was_made_or_met(
+            steps in prop::collection::vec((0_usize..4, any::<u64>(), 0_u8..8), 1..200),
+        ) {
+            let mut clocks = [1, 2, 3, 4].map(Clock::new);
+            let mut latest = Stamp::ZERO;
+            for (at, wall, what) in steps {
+                let wall = Timestamp::from_ms(wall >> (what * 3));
+                match what {
+                    0 => clocks[at].unsettle(),
+                    1 => clocks[at].confirm(wall, wall),
+                    _ => {}
+                }
+                clocks[at].meet(latest);
+                let made = clocks[at].tick(wall);
+                prop_assert!(made > latest);
+                latest = made;
+            }
         }
     }
 
     #[test]
-    fn st_23_a_tick_is_later_than_all_that_was_met_whatever_the_clock_says() {
+    fn st_23_a_tick_is_later_than_all_that_was_met_however_many_a_millisecond_has() {
         let (mut one, mut other) = (Clock::new(1), Clock::new(2));
         let mut latest = Stamp::ZERO;
         for back_ms in [0, 1_000, 200_000, 5] {
@@ -190,40 +233,65 @@ mod tests {
             for _ in 0..70_000 {
                 let stamp = one.tick(wall);
                 assert!(stamp > latest);
-                latest = other.meet(stamp, wall);
+                other.meet(stamp);
+                latest = stamp;
             }
             let stamp = other.tick(wall);
             assert!(stamp > latest);
-            latest = one.meet(stamp, wall);
+            one.meet(stamp);
+            latest = stamp;
         }
     }
 
     #[test]
-    fn st_23_a_clock_that_was_years_ahead_does_not_win_for_ever() {
+    fn st_34_a_clock_that_was_years_ahead_does_not_win_for_ever() {
+        let (mut bad, mut good) = (Clock::new(1), Clock::new(2));
+        let ahead = bad.tick(NOON + YEARS);
+        good.meet(ahead);
+        let counted = good.tick(NOON);
+        assert!(counted > ahead && counted.wall() == ahead.wall(), "taken along");
+        good.confirm(NOON, NOON);
+        let next = good.tick(NOON);
+        assert!(next > counted && next.wall() == NOON, "the time of day counts again: {next:?}");
+        // The one that was wrong takes nobody along a second time.
+        bad.meet(next);
+        let followed = bad.tick(NOON + YEARS);
+        assert!(followed > next && followed.wall() == NOON, "{followed:?}");
+        good.meet(followed);
+        assert_eq!(good.tick(NOON + Duration::from_secs(1)).era(), next.era());
+        // Until a node confirms it, in the time that it has been set to.
+        bad.confirm(NOON, NOON);
+        let later = NOON + Duration::from_secs(2);
+        assert_eq!((bad.tick(later).wall(), bad.tick(later).era()), (later, next.era()));
+    }
+
+    #[test]
+    fn st_34_a_few_minutes_are_no_reason_for_an_era_by_the_nodes_time() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let ahead = Clock::new(1).tick(NOON + minutes(4));
+        let mut behind = Clock::new(2);
+        behind.confirm(NOON, NOON.saturating_before(minutes(4)));
+        behind.meet(ahead);
+        let next = behind.tick(NOON.saturating_before(minutes(4)));
+        assert_eq!((next.era(), next.wall()), (0, ahead.wall()));
+        behind.meet(Clock::new(3).tick(NOON + minutes(6)));
+        assert_eq!(behind.tick(NOON.saturating_before(minutes(4))).era(), 1);
+    }
+
+    #[test]
+    fn st_34_nobody_can_make_the_last_stamp_there_is() {
         let mut good = Clock::new(1);
-        let bad = Clock::new(2).tick(NOON + std::time::Duration::from_secs(10 * 365 * 24 * 3_600));
-        assert!(is_ahead(bad, NOON));
-        let met = good.meet(bad, NOON);
-        assert_eq!(met.wall(), NOON);
-        assert!(good.tick(NOON) > met);
-        let last = Stamp { ms: MS_MAX, count: u16::MAX, maker: u32::MAX };
-        let met = good.meet(last, Timestamp::from_ms(u64::MAX));
-        assert!(good.tick(Timestamp::from_ms(u64::MAX)) > met, "not even the last stamp there is");
-    }
-
-    #[test]
-    fn st_34_clocks_years_apart_count_changes_in_the_order_in_which_they_were_made() {
-        let years = Duration::from_secs(60 * 365 * 24 * 3_600);
-        let walls = [NOON + years, Timestamp::from_ms(0), NOON, NOON + years];
-        let mut clocks = [1, 2, 3, 4].map(|maker| Clock::new(maker).trusting());
-        let mut latest = Stamp::ZERO;
-        for turn in 0..40 {
-            let at = turn * 7 % 4;
-            assert_eq!(clocks[at].meet(latest, walls[at]), latest, "nothing is cut back");
-            let made = clocks[at].tick(walls[at]);
-            assert!(made > latest);
-            latest = made;
+        good.confirm(NOON, NOON);
+        for ms in [BITS_MAX, ERAS << MS_BITS, (ERAS - 1) << MS_BITS | MS_MASK] {
+            let mut last = Stamp { ms, count: u16::MAX, maker: u32::MAX };
+            assert!(check_ahead(&mut last, NOON));
+            good.meet(last);
+            assert!(good.tick(NOON) > last);
+            assert!(good.tick(Timestamp::from_ms(u64::MAX)).era() < ERAS);
         }
+        let mut early = Stamp::of(3, NOON + YEARS);
+        assert!(check_ahead(&mut early, NOON));
+        assert_eq!(early, Stamp::of(3, NOON + YEARS), "before the last era nothing is cut back");
     }
 
     #[test]

@@ -56,11 +56,20 @@ pub struct Stored {
     pub value: Value,
     /// When it was written; `None`: by somebody who knows nothing of stamps.
     pub stamp: Option<Stamp>,
+    /// When the entity was added that it is a value of; `None`: it was added with this value.
+    pub added: Option<Stamp>,
     /// The schema it follows; 0: written by somebody who does not say.
     pub version: u32,
 }
 
 impl Stored {
+    /// Of two values of one entity the one with the higher rank counts. What was changed before the entity was removed and added
+    /// again does not, whatever the clock of the one who changed it said.
+    pub(super) fn rank(&self) -> (Stamp, Stamp) {
+        let stamp = self.stamp.unwrap_or_default();
+        (self.added.unwrap_or(stamp), stamp)
+    }
+
     /// Reads the contents of an entity's key.
     pub fn read(text: &str) -> Result<Self, Refused> {
         if let Some(stored) = Self::read_ours(text) {
@@ -74,7 +83,7 @@ impl Stored {
     fn read_ours(text: &str) -> Option<Self> {
         let rest = text.strip_prefix("{\"")?.strip_prefix(STAMP_MEMBER)?.strip_prefix("\":\"")?;
         let (mark, rest) = rest.split_once('"')?;
-        let (stamp, version) = read_mark(mark);
+        let (stamp, version, added) = read_mark(mark);
         // A comma and no member behind it is no JSON.
         let members = if rest == "}" { rest } else { rest.strip_prefix(',').filter(|rest| *rest != "}")? };
         let value = ["{", members].concat();
@@ -83,7 +92,7 @@ impl Stored {
         if !ours || !plain || !is_canonical(&value, STAMP_MEMBER) {
             return None;
         }
-        Some(Self { value: Value(value.into()), stamp, version })
+        Some(Self { value: Value(value.into()), stamp, added, version })
     }
 
     /// As [`read`](Self::read), of JSON already read.
@@ -98,8 +107,8 @@ impl Stored {
                 !ours
             });
         }
-        let (stamp, version) = read_mark(&mark.unwrap_or_default());
-        Ok(Self { value: Value::from_json(&json)?, stamp, version })
+        let (stamp, version, added) = read_mark(&mark.unwrap_or_default());
+        Ok(Self { value: Value::from_json(&json)?, stamp, added, version })
     }
 
     /// Appends the contents of an entity's key.
@@ -111,9 +120,14 @@ impl Stored {
             out.push_str(STAMP_MEMBER);
             out.push_str("\":\"");
             out.push_str(&stamp.text());
-            if self.version > 1 {
+            let added = self.added.filter(|added| *added != stamp);
+            if self.version > 1 || added.is_some() {
                 out.push('.');
                 out.push_str(&self.version.to_string());
+            }
+            if let Some(added) = added {
+                out.push('.');
+                out.push_str(&added.text());
             }
             out.push_str(if text == "{}" { "\"" } else { "\"," });
         }
@@ -130,10 +144,12 @@ impl Stored {
     }
 }
 
-/// The stamp and the version of the schema in a stored value's mark.
-fn read_mark(mark: &str) -> (Option<Stamp>, u32) {
-    let (stamp, version) = mark.split_once('.').unwrap_or((mark, "0"));
-    (Stamp::read(stamp), version.parse().unwrap_or(0).max(u32::from(!mark.is_empty())))
+/// The stamp, the version of the schema and the stamp of the addition in a stored value's mark.
+fn read_mark(mark: &str) -> (Option<Stamp>, u32, Option<Stamp>) {
+    let (stamp, rest) = mark.split_once('.').unwrap_or((mark, "0"));
+    let (version, added) = rest.split_once('.').unwrap_or((rest, ""));
+    let version = version.parse().unwrap_or(0).max(u32::from(!mark.is_empty()));
+    (Stamp::read(stamp), version, Stamp::read(added))
 }
 
 /// Whether `id` may name an entity: 1 to [`ID_MAX_BYTES`] bytes without control characters.
@@ -181,11 +197,14 @@ mod tests {
     fn st_26_a_value_comes_back_as_it_went_in() {
         let value = Value::read("{\"list\":[1e+21,\"é😀\",null],\"checked\":true}").unwrap();
         assert_eq!(value.text(), "{\"checked\":true,\"list\":[1e+21,\"é😀\",null]}");
-        let stored = Stored { value, stamp: Stamp::read("0123456789abcdef"), version: 3 };
+        let stored = Stored { value, stamp: Stamp::read("0123456789abcdef"), added: None, version: 3 };
         assert_eq!(Stored::read(&stored.text()), Ok(stored.clone()));
         assert!(stored.text().starts_with("{\"sync\":\"0123456789abcdef.3\",\"checked\""));
         let empty = Stored { value: Value::read("{}").unwrap(), ..stored };
-        assert_eq!(Stored::read(&empty.text()), Ok(empty));
+        assert_eq!(Stored::read(&empty.text()), Ok(empty.clone()));
+        let changed = Stored { added: Stamp::read("0---------------"), version: 1, ..empty };
+        assert_eq!(changed.text(), "{\"sync\":\"0123456789abcdef.1.0---------------\"}");
+        assert_eq!(Stored::read(&changed.text()), Ok(changed));
     }
 
     /// What is read the short way is read the same as the long way.
@@ -194,6 +213,8 @@ mod tests {
         for text in [
             "{\"sync\":\"0123456789abcdef\",\"a\":[1,{}]}",
             "{\"sync\":\"0123456789abcdef.12\"}",
+            "{\"sync\":\"0123456789abcdef.12.0---------------\",\"a\":1}",
+            "{\"sync\":\"0123456789abcdef.12.0-\",\"a\":1}",
             "{\"sync\":\"0123456789abcdef.x\",\"a\":1}",
             "{\"sync\":\"0123456789abcdef\u{1}.2\",\"a\":1}",
             "{\"sync\":\"0123456789abcdef.\u{1}\",\"a\":1}",

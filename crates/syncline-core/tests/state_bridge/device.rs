@@ -24,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) status: LinkStatus,
     /// Operations that were answered, by number.
     pub(crate) done: Vec<u64>,
+    /// How far its clock is off its device's, in ms.
+    pub(crate) off: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -62,6 +64,11 @@ impl Device {
 
     /// Another context starts, with a bridge or without.
     pub(crate) fn open_as(&mut self, bridged: bool) {
+        self.open_off(bridged, 0);
+    }
+
+    /// Another context starts, with a clock of its own.
+    pub(crate) fn open_off(&mut self, bridged: bool, off: i64) {
         self.makers += 1;
         let config = Config {
             maker: self.makers,
@@ -80,6 +87,7 @@ impl Device {
             view: BTreeMap::new(),
             status: LinkStatus::Down,
             done: Vec::new(),
+            off,
         });
         let at = self.contexts.len() - 1;
         self.hand(at, Input::Start);
@@ -107,8 +115,9 @@ impl Device {
     }
 
     pub(crate) fn hand(&mut self, at: usize, input: Input) {
-        let (now, wall) = (Timestamp::from_ms(self.now), Timestamp::from_ms(self.wall()));
+        let (now, wall) = (Timestamp::from_ms(self.now), self.wall());
         let Some(context) = self.contexts.get_mut(at) else { return };
+        let wall = Timestamp::from_ms(wall.saturating_add_signed(context.off));
         let output = context.replica.handle(now, wall, input);
         context.wake_at = output.wake_at.map(Timestamp::as_ms);
         let mut said = Vec::new();

@@ -82,6 +82,31 @@ fn st_23_the_later_writer_wins_and_what_was_removed_does_not_come_back() {
     assert_eq!(other.view()["b"], "{\"n\":30}");
 }
 
+/// The edit's stamp was later than the addition's, by a clock that was a few minutes ahead. It belonged to what had been removed.
+#[test]
+fn st_23_an_edit_of_what_was_removed_does_not_come_back_with_the_next_entity_of_that_name() {
+    let (mut one, mut other, mut node) = two();
+    one.put(0, 1, "a", 1);
+    one.sync(&mut node);
+    other.meet(&mut node);
+    (other.online, other.off) = (false, 4 * 60_000);
+    other.put(0, 1, "a", 2);
+    other.sync(&mut node);
+    one.remove(0, 2, "a");
+    one.sync(&mut node);
+    other.online = true;
+    other.meet(&mut node);
+    one.meet(&mut node);
+    assert_eq!((one.view().len(), other.view().len()), (0, 0));
+    // Nobody but the node has the edit any more, and this device never saw it.
+    one.put(0, 3, "a", 3);
+    one.sync(&mut node);
+    other.meet(&mut node);
+    for view in [one.view(), other.view(), &node.live()] {
+        assert_eq!(view.iter().collect::<Vec<_>>(), [(&"a".to_owned(), &"{\"n\":3}".to_owned())]);
+    }
+}
+
 #[test]
 fn st_23_a_device_away_beyond_the_horizon_brings_nothing_back_and_loses_nothing_it_added() {
     let (mut one, mut other, mut node) = two();
@@ -185,19 +210,26 @@ fn st_23_a_device_whose_clock_is_ahead_waits_until_it_is_right_and_then_loses_no
     other.pass(1);
     other.meet(&mut node);
     assert_eq!((other.marks(), node.live().len()), (0, 2));
+    let ahead = node.ahead;
     one.meet(&mut node);
     one.put(0, 2, "b", 3);
     one.sync(&mut node);
     other.meet(&mut node);
     assert_eq!(other.view()["b"], "{\"n\":3}", "and it does not win for ever");
-    // A node cuts back what comes from ahead, whoever sends it.
+    assert!(ahead > 0 && node.ahead == ahead, "what was made by that clock, and nothing after it");
+    // There is no last stamp that nobody could follow, whoever sends it.
     let mut rogue = Device::new(3, 1);
     rogue.off = ms(AHEAD_MAX) as i64 - 1_000;
     rogue.put(0, 1, "c", 1);
     rogue.meet(&mut node);
-    assert_eq!(node.ahead, 0);
+    assert_eq!(node.ahead, ahead);
     let early = node.push(&format!("{{\"after\":{},\"epoch\":\"first\",\"changes\":[{{\"id\":\"c\",\"added\":\"zzzz------------\"}}]}}", node.last()), one.wall());
-    assert!(early.is_ok() && node.ahead == 1);
+    assert!(early.is_ok() && node.ahead == ahead + 1);
+    one.meet(&mut node);
+    one.put(0, 3, "c", 4);
+    one.sync(&mut node);
+    rogue.meet(&mut node);
+    assert_eq!(rogue.view()["c"], "{\"n\":4}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Node {
     forgotten: u64,
     floor: (Stamp, u64),
     pub(crate) rows: BTreeMap<String, (Kept, u64)>,
-    /// Stamps that were cut back.
+    /// Changes with stamps from too far ahead.
     pub(crate) ahead: u64,
 }
 
@@ -93,7 +93,7 @@ impl Node {
         assert!(changes.len() <= DELTA_MAX && body.len() < 2 * PAGE_MAX_BYTES);
         let mut lost = false;
         for mut change in changes {
-            self.ahead += u64::from(change.cut_back(Timestamp::from_ms(wall)));
+            self.ahead += u64::from(change.check_ahead(Timestamp::from_ms(wall)));
             lost |= self.merge(&change, after);
         }
         Ok(format!(

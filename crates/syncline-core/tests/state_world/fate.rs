@@ -75,6 +75,11 @@ pub(crate) fn storm(seed: u64, faults: &Faults, bug: Option<Bug>) -> Tally {
         calm_down(&mut world, faults);
         tally[0] += world.parties.iter().flatten().map(|party| party.fates.len() as u64).sum::<u64>();
         ledger::judge(&world, &before, &dead);
+        if bug.is_none() {
+            let writes = world.writes;
+            world.calm(20_000);
+            assert_eq!(world.writes, writes, "somebody writes at rest");
+        }
         if faults.apart {
             one_after_the_other(&mut world, &mut dice, phase);
         }

@@ -187,6 +187,24 @@ fn st_30_a_context_that_stops_between_any_two_steps_holds_up_nobody_and_loses_no
     }
 }
 
+/// Everything that a page, a user or a machine does to a storage, at once.
+#[test]
+fn st_33_stops_deaths_vanished_storage_and_clocks_years_apart_lose_nothing_and_come_to_rest() {
+    let name = "st_33_stops_deaths_vanished_storage_and_clocks_years_apart_lose_nothing_and_come_to_rest";
+    for layouts in [false, true] {
+        let faults = Faults {
+            stops: true,
+            overtaken: true,
+            crashes: true,
+            vanishes: true,
+            apart: true,
+            layouts,
+            ..Faults::default()
+        };
+        println!("{}", storm(name, faults));
+    }
+}
+
 #[test]
 fn st_20_a_replica_that_repairs_nothing_is_found() {
     let told = find_failure(300, |seed| fate::storm(seed, &Faults::default(), Some(Bug::Deaf)));

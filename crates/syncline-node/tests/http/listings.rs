@@ -52,7 +52,7 @@ async fn fill(world: &World) {
     assert_eq!(added.status, 202, "{added:?}");
     let stamp = Stamp::ZERO.after(Timestamp::from_ms(1_700_000_000_000));
     for n in 0..1_010 {
-        let stored = Stored { value: Text::read("{}").unwrap(), stamp: Some(stamp), version: 1 };
+        let stored = Stored { value: Text::read("{}").unwrap(), stamp: Some(stamp), added: None, version: 1 };
         let kept = Kept { entry: Entry { stamp, live: true }, stored: Some(stored) };
         let changes = vec![Change::Entity { id: "a".to_owned(), kept }];
         let batch = Batch { after: 0, epoch: NEW_EPOCH.to_owned(), changes };

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use syncline_core::state::{Change, Kept, Space, Stamp, Start};
+use syncline_core::state::{Change, Kept, Space, Stamp, Start, forgotten_ranges};
 use syncline_core::time::Timestamp;
 use tokio::sync::broadcast;
 
@@ -144,7 +144,7 @@ async fn push(
         return Ok(Some(Pushed::Reload));
     }
     let now = now(transaction).await?;
-    let ahead = space_log::cut_back(&mut batch.changes, now);
+    let ahead = space_log::count_ahead(&mut batch.changes, now);
     let from = header.last.unsigned_abs();
     let reset = header.reset(&batch.changes);
     if reset {
@@ -221,8 +221,13 @@ async fn make_room(
 
 /// Forgets removals of the space that has the oldest; how many.
 async fn forget_some(transaction: &mut Transaction<'_>, limit: i64) -> Result<i64, Error> {
-    let horizon = space_log::horizon(now(transaction).await?);
-    let removed: Vec<(String, i64)> = transaction.query(REMOVED, &values![horizon, limit]).await?;
+    let now = now(transaction).await?;
+    let mut removed: Vec<(String, i64)> = Vec::new();
+    for (from, to) in forgotten_ranges(now) {
+        if removed.is_empty() {
+            removed = transaction.query(REMOVED, &values![from.text(), to.text(), limit]).await?;
+        }
+    }
     let Some(space) = removed.first().map(|(space, _)| space.clone()) else { return Ok(0) };
     let row: Option<Row> = transaction.query_first(LOCK, &values![&space]).await?;
     let Some(mut header) = row.map(Header::read) else { return Ok(0) };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use syncline_core::state::names::{DELTA_MAX, HORIZON, PAGE_MAX_BYTES};
+use syncline_core::state::names::{DELTA_MAX, PAGE_MAX_BYTES};
 use syncline_core::state::{Change, Entry, Kept, Stamp, Start, Stored};
 use syncline_core::time::Timestamp;
 
@@ -126,9 +126,9 @@ impl Header {
     }
 }
 
-/// Cuts back what is from too far ahead; how many stamps that were.
-pub(crate) fn cut_back(changes: &mut [Change], wall: Timestamp) -> u64 {
-    changes.iter_mut().map(|change| u64::from(change.cut_back(wall))).sum()
+/// How many changes are from clocks too far ahead; in the last era they are cut back.
+pub(crate) fn count_ahead(changes: &mut [Change], wall: Timestamp) -> u64 {
+    changes.iter_mut().map(|change| u64::from(change.check_ahead(wall))).sum()
 }
 
 /// How much of the numbers after a cursor fits on a page: the last of them, and whether more are left.
@@ -186,11 +186,6 @@ fn kept((id, stamp, live, value): EntityRow) -> Result<(String, Kept), Error> {
     let kept =
         read().ok_or_else(|| Error::invalid("state", format!("of {id} in the database makes no sense")))?;
     Ok((id, kept))
-}
-
-/// Removals stamped before this are forgotten.
-pub(crate) fn horizon(wall: Timestamp) -> String {
-    Stamp::ZERO.after(wall.saturating_before(HORIZON)).text()
 }
 
 fn measure(id: &str, kept: &Kept) -> i64 {

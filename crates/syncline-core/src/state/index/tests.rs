@@ -100,12 +100,28 @@ fn st_23_a_removal_is_remembered_to_the_horizon_and_the_last_ones_longer() {
 }
 
 #[test]
-fn st_23_stamps_from_far_ahead_are_cut_back_and_written_back() {
-    let (mut index, mut clock) = index(&[]);
-    let years_ahead = Clock::new(9).tick(NOON + HORIZON * 100).text();
-    let text = format!("{{\"ids\":[\"a\"],\"stamps\":{{\"a\":\"{years_ahead}\"}}}}");
-    assert!(absorb(&mut index, &mut clock, &text, NOON));
-    assert!(index.join("a", Entry { stamp: clock.tick(NOON), live: false }), "it can be removed");
+fn st_34_stamps_from_far_ahead_are_taken_as_they_are_and_followed_by_later_ones() {
+    for confirmed in [false, true] {
+        let (mut index, mut clock) = index(&[]);
+        if confirmed {
+            clock.confirm(NOON, NOON);
+        }
+        let years_ahead = Clock::new(9).tick(NOON + HORIZON * 100).text();
+        let text = format!("{{\"ids\":[\"a\"],\"stamps\":{{\"a\":\"{years_ahead}\"}}}}");
+        assert!(!absorb(&mut index, &mut clock, &text, NOON), "nobody writes because of it");
+        assert!(index.join("a", Entry { stamp: clock.tick(NOON), live: false }), "it can be removed");
+    }
+}
+
+#[test]
+fn st_23_what_is_forgotten_is_the_same_by_stamp_and_by_range_in_every_era() {
+    for era in 0..super::ERAS {
+        for age in [HORIZON / 2, HORIZON, HORIZON * 2] {
+            let removed = Stamp::of(era, NOON.saturating_before(age));
+            let ranges = forgotten_ranges(NOON).filter(|(from, to)| (*from..*to).contains(&removed)).count();
+            assert_eq!(usize::from(is_forgotten(removed, NOON)), ranges, "{era} {age:?}");
+        }
+    }
 }
 
 #[test]

@@ -62,10 +62,7 @@ impl Replica {
             Kind::Cursor if self.is_bridged() => self.absorb_cursor(text),
             // Another context on this storage talks to a node: it is to hear of what is changed here, too.
             Kind::Cursor => {
-                if text.is_some() && !self.marks.wanted {
-                    self.marks.wanted = true;
-                    self.time.clock.doubt();
-                }
+                self.marks.wanted |= text.is_some();
                 false
             }
             Kind::Mark(..) | Kind::Foreign => false,
@@ -143,8 +140,7 @@ impl Replica {
         let recent = |id: &str| self.recent.holds(id);
         let absorbed = self.index.absorb(&document, place, &mut self.time.clock, self.time.wall, &recent);
         self.recent.note_omitted(absorbed.omitted);
-        // What was cut back is another fact here than it was when the node heard of it.
-        if absorbed.plain || absorbed.ahead {
+        if absorbed.plain {
             absorbed.changed.iter().for_each(|id| self.mark(id));
         }
         if absorbed.moved {
@@ -264,45 +260,45 @@ impl Replica {
             return false;
         }
         let Some(Ok(stored)) = stored else { return self.values.contains_key(id) };
-        let ahead = stored.stamp.is_some_and(|stamp| self.time.is_ahead(stamp));
-        let stamp = stored.stamp.map(|stamp| self.time.meet(stamp));
-        if ahead {
-            self.mark(id);
-        }
+        stored.stamp.into_iter().for_each(|stamp| self.time.clock.meet(stamp));
         let Some(held) = self.values.get_mut(id) else {
-            self.adopt(id, Stored { stamp, ..stored }, Stamp::ZERO);
-            return ahead || self.is_migrated(id);
+            self.adopt(id, stored, Stamp::ZERO);
+            return self.is_migrated(id);
         };
-        let known = held.stamp();
+        let known = held.stored.rank();
+        let found = stored.stamp.map(|_| stored.rank());
         if held.stored.value == stored.value {
-            let news = stamp.is_some_and(|stamp| stamp > known);
+            let news = found.is_some_and(|found| found > known);
             if news {
-                held.stored.stamp = stamp;
+                (held.stored.stamp, held.stored.added) = (stored.stamp, stored.added);
                 held.stored.version = held.stored.version.max(stored.version);
             }
-            return ahead || !news && stored.stamp.is_some() && stored.version < held.stored.version;
+            let older = found.is_some_and(|found| found.0 < known.0);
+            return older || !news && found.is_some() && stored.version < held.stored.version;
         }
-        match stamp {
-            // What is to be written now is the later one, whatever the clocks said.
-            Some(stamp) if stamp > known && held.pending > 0 => {
+        match found {
+            // What is to be written now is the later one, whatever the clocks said; what the node had is not.
+            Some(found) if found > known && held.pending > 0 && !held.remote => {
                 if source == Source::Read {
                     held.stored.stamp = Some(self.time.tick());
+                    held.stored.added = Some(known.0.max(found.0));
                     // A mark of the stamp before says nothing of this one.
                     self.mark(id);
                 }
                 true
             }
-            Some(stamp) if stamp > known => {
-                self.adopt(id, Stored { stamp: Some(stamp), ..stored }, known);
-                ahead || self.is_migrated(id)
+            Some(found) if found > known => {
+                self.adopt(id, stored, Stamp::ZERO);
+                self.is_migrated(id)
             }
-            Some(stamp) if stamp < known => true,
+            Some(found) if found < known => true,
             // The same stamp or none: somebody who knows nothing of stamps wrote. What storage says last counts.
             _ if held.pending > 0 || source == Source::Event => true,
             _ => {
                 // A node orders by stamps alone.
-                let known = if self.is_bridged() { self.time.tick() } else { known };
-                self.adopt(id, Stored { stamp: None, ..stored }, known);
+                let stamp = if self.is_bridged() { self.time.tick() } else { known.1 };
+                let added = self.index.entry(id).map(|entry| entry.stamp).max(Some(known.0));
+                self.adopt(id, Stored { stamp: None, added, ..stored }, stamp);
                 self.mark(id);
                 self.is_migrated(id)
             }
@@ -322,7 +318,8 @@ impl Replica {
             match next.unwrap_or_else(|| Some(stored.value.clone())) {
                 // Whoever migrates this value makes the same stamp, so that nobody has to give way.
                 Some(value) => {
-                    stored = Stored { value, version: stored.version + 1, stamp: Some(stamp.next()) };
+                    let added = Some(stored.rank().0);
+                    stored = Stored { value, version: stored.version + 1, stamp: Some(stamp.next()), added };
                 }
                 None => {
                     self.report(Report::NotMigrated { id: id.to_owned() });
@@ -331,7 +328,7 @@ impl Replica {
             }
         }
         let changed = stored.version != version;
-        self.values.insert(self.index.key(id), Held { stored, pending: 0 });
+        self.values.insert(self.index.key(id), Held { stored, pending: 0, remote: false });
         if changed {
             let key = self.index.layout().value_key(id);
             self.work.read(key);

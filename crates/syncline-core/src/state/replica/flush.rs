@@ -62,7 +62,7 @@ impl Replica {
             if !self.marks.fresh.is_empty() {
                 return self.write(Vec::new(), Set::new(), false);
             }
-            if self.sweep.wants_list() {
+            if self.sweep.wants_list() || self.is_bridged() && self.marks.unread {
                 return self.ask_list();
             }
             if self.ask_probe() {
@@ -90,7 +90,7 @@ impl Replica {
             Kind::Entity(id) => {
                 layout != Layout::A
                     && self.index.lists(id)
-                    && self.values.get(id).is_some_and(|held| held.pending > 0)
+                    && self.values.get(id).is_some_and(|held| held.pending > 0 && !held.remote)
             }
             _ => false,
         };

@@ -55,6 +55,8 @@ pub(super) struct Link {
     /// While everything is asked for: in pages, and what was in them so far.
     paging: bool,
     present: Option<Set>,
+    /// The changes of the last page of everything, until it is known which of ours the node cannot have.
+    last_page: Vec<Change>,
     failures: u32,
     not_before: Timestamp,
     poll_at: Timestamp,
@@ -65,6 +67,10 @@ pub(super) struct Link {
 enum Doing {
     Nothing,
     Pulling(u64),
+    /// Storage is searched for marks; what the page leads to.
+    Listing {
+        number: u64,
+    },
     /// A page is being stored; what it leads to.
     Taking {
         number: u64,
@@ -85,6 +91,7 @@ impl Default for Link {
             fill: None,
             paging: false,
             present: None,
+            last_page: Vec::new(),
             failures: 0,
             not_before: Timestamp::ZERO,
             poll_at: Timestamp::ZERO,
@@ -194,7 +201,8 @@ impl Replica {
         }
         if self.ops.under_way.is_empty() && self.marks.is_empty() {
             // What other contexts did just now may not have been heard of.
-            self.link.cursor.since = Stamp::ZERO.after(self.time.wall.saturating_before(ORPHAN_GRACE));
+            let latest = self.time.clock.latest();
+            self.link.cursor.since = latest.at(self.time.wall.saturating_before(ORPHAN_GRACE));
             // It matters in weeks, so that it is seldom stored for its own sake.
             let age = self.link.cursor.since.wall().saturating_since(self.link.kept.since.wall());
             if self.link.cursor_due || age > SINCE_AGE_MAX {
@@ -247,9 +255,10 @@ impl Replica {
         match now {
             None => return self.link_failed(LinkStatus::Unreachable, 0),
             Some(now) if self.is_off(Timestamp::from_ms(now)) => {
+                self.time.clock.unsettle();
                 return self.link_failed(LinkStatus::ClockOff, 0);
             }
-            Some(_) => {}
+            Some(now) => self.time.clock.confirm(Timestamp::from_ms(now), self.time.wall),
         }
         self.link.failures = 0;
         let understood = if pulling { self.on_page(&json) } else { self.on_pushed(&json, reached) };
@@ -258,8 +267,7 @@ impl Replica {
         }
     }
 
-    /// Whether this machine's clock and the node's are too far apart: what is ahead here would win over all others, and what
-    /// is ahead there would be cut back here.
+    /// Whether this machine's clock and the node's are too far apart: what is ahead here would win over all others.
     fn is_off(&self, node: Timestamp) -> bool {
         self.time.wall > node + AHEAD_MAX || node > self.time.wall + AHEAD_MAX
     }
@@ -268,7 +276,7 @@ impl Replica {
         let says = |name| json.member(name) == Some(&Json::Bool(true));
         let epoch = json.member("epoch")?.as_text().filter(|epoch| is_epoch(epoch))?;
         let (number, more) = (json.member("cursor")?.as_whole()?, says("more"));
-        let mut changes = Change::read_all(json.member("changes")?).ok()?;
+        let changes = Change::read_all(json.member("changes")?).ok()?;
         if says("unknown") {
             self.link.fill = Some(String::new());
         }
@@ -280,19 +288,37 @@ impl Replica {
         if let Some(present) = &mut self.link.present {
             present.extend(changes.iter().map(|change| change.id().to_owned()));
         }
-        if !more && let Some(present) = self.link.present.take() {
+        self.link.paging &= more;
+        if !more && self.link.present.is_some() {
+            // Another context may have listed something whose mark has not been heard of.
+            self.marks.unread = true;
+            self.link.last_page = changes;
+            self.link.doing = Doing::Listing { number };
+        } else {
+            self.take_page(changes, number, more);
+        }
+        Some(())
+    }
+
+    /// All marks in storage are known now: what has none and is not in the last page is gone.
+    pub(super) fn on_marks_read(&mut self) {
+        let Doing::Listing { number } = self.link.doing else { return };
+        let mut changes = std::mem::take(&mut self.link.last_page);
+        if let Some(present) = self.link.present.take() {
             let gone = self.missing_from(&present);
             gone.iter().for_each(|change| self.unmark(change.id()));
             changes.extend(gone);
         }
-        self.link.paging &= more;
+        self.take_page(changes, number, false);
+    }
+
+    fn take_page(&mut self, changes: Vec<Change>, number: u64, more: bool) {
         self.link.doing = Doing::Taking { number, more };
         if changes.is_empty() {
             self.on_taken(None);
         } else {
             self.ops.push(Caller::Node, Request::Remote(changes));
         }
-        Some(())
     }
 
     /// Removals of everything that the node had when last asked and has not any more.
@@ -302,7 +328,9 @@ impl Replica {
         let removal = |id: &str| {
             // What the node was never told of cannot have been removed there.
             let entry = self.index.entry(id)?;
-            if self.marks.holds(id) && entry.stamp > since {
+            // Nor what another context added, who had not heard of the latest era.
+            let is_new = entry.stamp > since || entry.stamp.wall() > since.wall();
+            if is_new && (self.marks.holds(id) || self.requests.writes_mark(id)) {
                 return None;
             }
             let entry = Entry { stamp: entry.stamp.next(), live: false };
@@ -395,6 +423,8 @@ impl Replica {
         if let Some(cursor) = text.and_then(Cursor::read)
             && (!self.link.up || self.phase == Phase::Loading)
         {
+            // Whatever is added from now on is later.
+            self.time.clock.meet(cursor.since);
             self.link.kept = cursor.clone();
             self.link.cursor = cursor;
         }
@@ -425,20 +455,12 @@ impl Replica {
         self.tell_link(status);
     }
 
-    /// After everything was forgotten. Where the time of day was set, stamps may have been cut back: the node is asked for
-    /// everything again.
-    pub(super) fn relink(&mut self, jumped: bool) {
+    /// After everything was forgotten: storage says how far it came, if it is still there. What is remembered would hide that it
+    /// was cleared.
+    pub(super) fn relink(&mut self) {
         self.link.restart();
-        if !jumped {
-            // Storage says how far it came, if it is still there: what is remembered would hide that it was cleared.
-            (self.link.cursor, self.link.kept) = (Cursor::default(), Cursor::default());
-            self.link.cursor_due = false;
-        } else if !self.link.kept.epoch.is_empty() {
-            // And what was added since cannot be told from what was there before.
-            (self.link.kept.number, self.link.kept.since) = (0, Stamp::ZERO);
-            self.link.cursor = self.link.kept.clone();
-            self.link.cursor_due = true;
-        }
+        (self.link.cursor, self.link.kept) = (Cursor::default(), Cursor::default());
+        self.link.cursor_due = false;
     }
 
     fn tell_link(&mut self, status: LinkStatus) {

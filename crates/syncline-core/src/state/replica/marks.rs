@@ -7,7 +7,7 @@
 use super::super::bridge::{Change, Kept};
 use super::super::names::{DELTA_MAX, ORPHAN_GRACE, PAGE_MAX_BYTES, UNSENT_PREFIX};
 use super::super::sorted::{Map, Set};
-use super::super::stamp::{Stamp, is_ahead};
+use super::super::stamp::Stamp;
 use super::Replica;
 use super::ops::Undo;
 use crate::time::Timestamp;
@@ -126,9 +126,7 @@ impl Replica {
             let known = self.change(id);
             let known_stamp = known.as_ref().map_or(Stamp::ZERO, stamp_of);
             let ripe = |(stamp, since): &&(Stamp, Timestamp)| {
-                known_stamp >= *stamp
-                    || is_ahead(*stamp, self.time.wall)
-                    || *since + ORPHAN_GRACE <= self.time.now
+                known_stamp >= *stamp || *since + ORPHAN_GRACE <= self.time.now
             };
             let before = under_way.len();
             if !busy.contains(id) {

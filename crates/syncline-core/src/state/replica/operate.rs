@@ -91,8 +91,11 @@ impl Replica {
         if !listed || self.ops.may_list() {
             keys.insert(layout.index_key(id));
         }
-        let stored = Stored { value, stamp: Some(stamp), version: self.config.schema_version };
-        self.values.insert(self.index.key(id), Held { stored, pending: self.ops.latest() });
+        // A value of what is listed; or of more than that, where the value was heard of before.
+        let added = entry.filter(|_| listed).map(|entry| entry.stamp);
+        let added = added.max(held.as_ref().filter(|_| listed).map(|held| held.stored.rank().0));
+        let stored = Stored { value, stamp: Some(stamp), added, version: self.config.schema_version };
+        self.values.insert(self.index.key(id), Held { stored, pending: self.ops.latest(), remote: false });
         self.mark(id);
         self.touch(id);
         let before = Before { id: id.to_owned(), entry, made, held, wrote: Some(stamp) };
@@ -246,8 +249,8 @@ impl Replica {
         for change in changes {
             match change {
                 Change::Reset(floor) => {
-                    let floor = self.time.meet(*floor);
-                    let gone = self.index.raise_floor(floor);
+                    self.time.clock.meet(*floor);
+                    let gone = self.index.raise_floor(*floor);
                     gone.iter().for_each(|id| self.touch(id));
                     self.seen.outdate_all();
                 }
@@ -267,8 +270,8 @@ impl Replica {
     /// Whether it was news.
     fn take_entity(&mut self, id: &str, kept: &Kept) -> bool {
         let layout = self.index.layout();
-        let stamp = self.time.meet(kept.entry.stamp);
-        let mut news = self.index.join(id, Entry { stamp, ..kept.entry });
+        self.time.clock.meet(kept.entry.stamp);
+        let mut news = self.index.join(id, kept.entry);
         if news {
             self.recent.note(id);
             self.ops.count_addition();
@@ -284,11 +287,11 @@ impl Replica {
         }
         if let Some(stored) = &kept.stored {
             // Met also where it is not listed: what is added again must be later.
-            let stamp = stored.stamp.map(|stamp| self.time.meet(stamp));
-            let later = self.values.get(id).is_none_or(|held| stamp.unwrap_or_default() > held.stamp());
+            self.time.clock.meet(stored.stamp.unwrap_or_default());
+            let later = self.values.get(id).is_none_or(|held| stored.rank() > held.stored.rank());
             if later && self.index.lists(id) {
-                let stored = Stored { stamp, ..stored.clone() };
-                self.values.insert(id.to_owned(), Held { stored, pending: self.ops.latest() });
+                let held = Held { stored: stored.clone(), pending: self.ops.latest(), remote: true };
+                self.values.insert(id.to_owned(), held);
                 news = true;
             }
         }

@@ -70,6 +70,11 @@ impl Requests {
         !matches!(self.in_flight, InFlight::None)
     }
 
+    /// Whether a mark of `id` is being written.
+    pub(super) fn writes_mark(&self, id: &str) -> bool {
+        matches!(&self.in_flight, InFlight::Set { marks, .. } if marks.iter().any(|(of, _)| of == id))
+    }
+
     /// Whether the next one may be sent.
     pub(super) fn is_idle(&self, now: Timestamp) -> bool {
         !self.is_waiting() && now >= self.paused_until

@@ -61,6 +61,7 @@ impl Replica {
                     self.marks.note((id.to_owned(), stamp), self.time.now);
                 }
             }
+            self.on_marks_read();
         }
         for key in keys {
             if self.is_orphan(key) {

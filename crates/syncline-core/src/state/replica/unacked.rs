@@ -76,7 +76,7 @@ impl Replica {
             let listed = self.index.lists(&id);
             match change {
                 EntityChange::Removed(Some(stamp)) => {
-                    let stamp = self.time.meet(stamp);
+                    self.time.clock.meet(stamp);
                     if self.index.join(&id, Entry { stamp, live: false }) {
                         self.recent.note(&id);
                         self.touch(&id);

@@ -128,7 +128,7 @@ async fn space(store: &Store, connection: &mut PgConnection, owner: &str, size: 
 
 pub(super) fn put(id: &str, at: Timestamp) -> Change {
     let stamp = Stamp::ZERO.after(at);
-    let stored = Stored { value: Value::read("{}").unwrap(), stamp: Some(stamp), version: 1 };
+    let stored = Stored { value: Value::read("{}").unwrap(), stamp: Some(stamp), added: None, version: 1 };
     Change::Entity {
         id: id.to_owned(),
         kept: Kept { entry: Entry { stamp, live: true }, stored: Some(stored) },
