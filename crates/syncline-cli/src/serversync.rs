@@ -9,10 +9,9 @@ use clap::Parser;
 use syncline_client::output::{self, Shown, WrongUse};
 use syncline_client::{Progress as Bar, stop_signal};
 use syncline_node::outbox::{
-    InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Tables, Until, Worker,
+    InvalidSettings, Off, OpenError, Outcome, Progress, ProgressReader, Settings, Until, Worker,
 };
 use syncline_node::{StartError, log};
-use syncline_store::DEFAULT_SCHEMA;
 
 use crate::syncline::STYLES;
 use crate::{exit, parts};
@@ -50,6 +49,10 @@ Environment:
   SYNC_CONFIG                   a file with [[files]]: kinds of files to send
 {}
   SYNCLINE_SCHEMA    syncline   our schema in a PostgreSQL database
+  SYNCLINE_MIGRATE       true   make our tables and bring them up to date
+  DATABASE_LISTEN_URL           the same PostgreSQL database past a pooler, to be
+                                woken there
+  DATABASE_CONNECTIONS     10   to PostgreSQL at most, and one more that listens
   SYNCLINE_LOG_LEVEL, SYNCLINE_LOG_FORMAT
 
 Ctrl-C or SIGTERM stops it: what is under way is finished or given back.
@@ -78,9 +81,9 @@ struct Cli {
     /// Change no tables: they were made by `syncline migrate`, or by an administrator from what it prints.
     #[arg(long)]
     no_migrate: bool,
-    /// Our schema in the application's PostgreSQL database.
-    #[arg(long, env = "SYNCLINE_SCHEMA", default_value = DEFAULT_SCHEMA, value_name = "NAME")]
-    schema: String,
+    /// Our schema in the application's PostgreSQL database. [env: SYNCLINE_SCHEMA] [default: syncline]
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
 }
 
 /// Does what the command line and the environment say.
@@ -91,10 +94,9 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> anyhow::Result<()> {
     let mut settings = load(&cli)?;
-    let tables = Tables { schema: cli.schema.clone(), migrate: !cli.no_migrate };
     if cli.check {
         output::line(settings.to_string().trim_end())?;
-        return Worker::check(&settings, &tables).await.map_err(|error| match error {
+        return Worker::check(&settings).await.map_err(|error| match error {
             // It may be right, and only not be there now.
             OpenError::Start(StartError::Store { cause }) if cause.retryable() => {
                 StartError::Store { cause }.into()
@@ -110,7 +112,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
     log::start(&settings.log, settings.secrets()).context("cannot start the log")?;
     // Listened for from the beginning: a signal during the start must not be lost.
     let stop = stop_signal()?;
-    let worker = Worker::open(&settings, &tables).await.map_err(|error| match error {
+    let worker = Worker::open(&settings).await.map_err(|error| match error {
         OpenError::Start(error) => anyhow::Error::from(error),
         mistaken => WrongUse(mistaken.to_string()).into(),
     })?;
@@ -136,6 +138,8 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
 fn load(cli: &Cli) -> Result<Settings, InvalidSettings> {
     let mut settings = Settings::load(&|name| match name {
         "SYNC_CONFIG" if cli.config.is_some() => cli.config.clone(),
+        "SYNCLINE_SCHEMA" if cli.schema.is_some() => cli.schema.clone(),
+        "SYNCLINE_MIGRATE" if cli.no_migrate => Some("false".to_owned()),
         name => std::env::var(name).ok(),
     })?;
     let mut kinds = parts::file_kinds(&|name| std::env::var_os(name));

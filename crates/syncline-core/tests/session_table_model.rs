@@ -147,7 +147,6 @@ fn agree(table: &TestTable, model: &Model, at: Timestamp, now: u64) -> Result<()
     let counts = model.counts(now);
     prop_assert_eq!(table.counts(at), counts);
     prop_assert_eq!(table.has_active(at), counts.viewers > 0);
-    prop_assert_eq!(table.has_visible(at), counts.visible > 0);
     for id in 0..10 {
         let beat = model.live(now).find(|(live, ..)| *live == id);
         let left = beat.map(|(_, beat_at, _)| TTL - Duration::from_millis(now - beat_at));

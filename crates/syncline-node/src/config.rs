@@ -48,6 +48,10 @@ pub struct Config {
     pub data: PathBuf,
     /// The database, as `sqlite:path` or `postgres://…`.
     pub database_url: Secret,
+    /// The same PostgreSQL database past a pooler, for the connection that listens for announcements.
+    pub database_listen_url: Option<Secret>,
+    /// Most connections to a PostgreSQL server.
+    pub database_connections: u32,
     /// The schema of our tables on PostgreSQL.
     pub schema: String,
     /// Whether the tables are brought up to date when the node starts; otherwise they have to be there.
@@ -87,6 +91,10 @@ pub struct Flags {
     pub data: Option<String>,
     /// `--database-url`
     pub database_url: Option<String>,
+    /// `--database-listen-url`
+    pub database_listen_url: Option<String>,
+    /// `--database-connections`
+    pub database_connections: Option<String>,
     /// `--schema`
     pub schema: Option<String>,
     /// `--no-migrate`
@@ -176,7 +184,11 @@ impl Config {
 
     /// What the store is opened for: the tables of the parts that are on, and of sessions where there are any.
     pub fn store_options(&self) -> Options {
-        Options::of(&self.migrations()).schema(&self.schema).migrate(self.migrate)
+        Options::of(&self.migrations())
+            .schema(&self.schema)
+            .connections(self.database_connections)
+            .listen_url(self.database_listen_url.as_ref().map(Secret::expose))
+            .migrate(self.migrate)
     }
 
     /// Whether the store has the tables of the kv.
@@ -196,7 +208,12 @@ impl Config {
 
     /// Every text that must not appear in any output, longest first so that no part of one outlives another.
     pub fn secrets(&self) -> Vec<String> {
-        let mut secrets = crate::secret::url_secrets(self.database_url.expose());
+        let databases = [Some(&self.database_url), self.database_listen_url.as_ref()];
+        let mut secrets: Vec<String> = databases
+            .into_iter()
+            .flatten()
+            .flat_map(|url| crate::secret::url_secrets(url.expose()))
+            .collect();
         secrets.extend(self.owner_tokens().iter().map(|token| token.expose().to_owned()));
         secrets
             .extend(self.credentials.issuers.iter().flat_map(|issuer| issuer.secrets().map(str::to_owned)));
@@ -319,10 +336,17 @@ impl<'a> Settings<'a> {
         let database_url = self
             .setting("database_url", database_flag, "DATABASE_URL", settings::database_url)
             .unwrap_or_else(|| Secret::new(format!("sqlite:{}", data.join("syncline.db").display())));
+        let listen_flag = ("--database-listen-url", flags.database_listen_url.as_deref());
+        let database_listen_url =
+            self.setting("database_listen_url", listen_flag, "DATABASE_LISTEN_URL", settings::listen_url);
+        if database_listen_url.is_some() && !database_url.expose().starts_with("postgres") {
+            self.wrong("database_listen_url", "is for PostgreSQL, and the database is none");
+        }
+        let database_connections = self.database_connections();
         let schema = self
             .setting("schema", ("--schema", flags.schema.as_deref()), "SYNCLINE_SCHEMA", settings::schema)
             .unwrap_or_else(|| syncline_store::DEFAULT_SCHEMA.to_owned());
-        let migrate = self.root.boolean("migrate").unwrap_or(true) && !flags.no_migrate;
+        let migrate = self.migrate();
         let token = self.token.take();
         let token =
             self.setting("token", ("--token-file", token.as_deref()), "SYNCLINE_TOKEN", settings::token);
@@ -351,6 +375,8 @@ impl<'a> Settings<'a> {
             listen,
             data,
             database_url,
+            database_listen_url,
+            database_connections,
             schema,
             migrate,
             token,
@@ -365,6 +391,22 @@ impl<'a> Settings<'a> {
             sources: self.sources,
             exposed_file: None,
         }
+    }
+
+    fn database_connections(&mut self) -> u32 {
+        let key = "database_connections";
+        let flag = ("--database-connections", self.flags.database_connections.as_deref());
+        let (min, max) = (syncline_store::CONNECTIONS_MIN, syncline_store::CONNECTIONS_MAX);
+        let file = self.root.integer(key, u64::from(min)..=u64::from(max));
+        let file = file.map(|count| (Place::Default, count.to_string()));
+        let chosen = self.choose(key, flag, "DATABASE_CONNECTIONS", file, settings::connections);
+        chosen.unwrap_or(syncline_store::CONNECTIONS)
+    }
+
+    fn migrate(&mut self) -> bool {
+        let flag = ("--no-migrate", self.flags.no_migrate.then_some("false"));
+        let file = self.root.boolean("migrate").map(|migrate| (Place::Default, migrate.to_string()));
+        self.choose("migrate", flag, "SYNCLINE_MIGRATE", file, settings::boolean).unwrap_or(true)
     }
 
     /// The names of the parts that are on: all systems and no app, unless somebody says otherwise.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use axum::Router;
 use bytes::Bytes;
 use metrics::Counter;
-use syncline_store::Store;
 use syncline_store::kv::Kv;
+use syncline_store::{Store, next_minute};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,14 +25,13 @@ use crate::http::guard::Guard;
 use crate::http::{self, Console, Endpoints, Readiness, Streams};
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
-use crate::part::{BuildError, Built, Services, Setup, Topic};
+use crate::part::{BuildError, Built, Services, Setup, Sweeping, Topic};
 use crate::server;
 
 /// How often recorded durations are sorted into classes.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
-/// How often expired keys are swept, and how many at most. Reading never depends on it.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Expired keys are swept once a minute, so many at most. Reading never depends on it.
 pub(crate) const SWEEP_LIMIT: usize = 1_000;
 
 /// How often it is tried whether the store takes writes, while somebody wants to know.
@@ -302,26 +301,30 @@ impl Running {
 /// Small chores that nothing depends on.
 async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
     let sweeps = std::mem::take(&mut context.built().sweeps);
-    let has_kv = context.config.has_kv();
     let mut tidy = tokio::time::interval(TIDY_EVERY);
-    let mut sweep = tokio::time::interval(SWEEP_EVERY);
+    sweep(&context, &sweeps).await;
     let mut readiness = tokio::time::interval(READINESS_EVERY);
     loop {
         tokio::select! {
             () = halt.cancelled() => return,
             _ = tidy.tick() => context.registry.tidy(),
             _ = readiness.tick() => context.readiness.look(&context.store).await,
-            _ = sweep.tick() => {
-                if has_kv && let Err(error) = context.kv.sweep(SWEEP_LIMIT).await {
-                    context.kv_errors.increment(1);
-                    tracing::warn!(%error, "expired keys could not be deleted");
-                }
-                for (what, sweep) in sweeps.iter() {
-                    if let Err(error) = sweep().await {
-                        tracing::warn!(error, "{what} could not be deleted");
-                    }
-                }
-            }
+            () = next_minute() => sweep(&context, &sweeps).await,
+        }
+    }
+}
+
+/// Deletes what has expired.
+async fn sweep(context: &Context, sweeps: &[(&'static str, Sweeping)]) {
+    if context.config.has_kv()
+        && let Err(error) = context.kv.sweep(SWEEP_LIMIT).await
+    {
+        context.kv_errors.increment(1);
+        tracing::warn!(%error, "expired keys could not be deleted");
+    }
+    for (what, sweep) in sweeps {
+        if let Err(error) = sweep().await {
+            tracing::warn!(error, "{what} could not be deleted");
         }
     }
 }

@@ -37,7 +37,7 @@ pub use template::Template;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use syncline_core::outbox::POLICY;
@@ -122,15 +122,6 @@ pub enum OpenError {
     Start(#[from] StartError),
 }
 
-/// Where our tables are in the application's database, and whether a start may make them.
-#[derive(Debug, Clone)]
-pub struct Tables {
-    /// Our schema on PostgreSQL.
-    pub schema: String,
-    /// Whether a start makes the tables and brings them up to date.
-    pub migrate: bool,
-}
-
 /// A worker: opened, not yet at work.
 pub struct Worker {
     shared: Arc<Shared>,
@@ -142,21 +133,21 @@ pub struct Worker {
 
 impl Worker {
     /// Finds out whether [`Worker::open`] would succeed, as far as that can be seen without changing or sending anything.
-    pub async fn check(settings: &Settings, tables: &Tables) -> Result<(), OpenError> {
+    pub async fn check(settings: &Settings) -> Result<(), OpenError> {
         check_kinds(&settings.files)?;
         let listener = settings.metrics_listen.map(status::listen).transpose()?;
         drop(listener);
         let url = settings.database_url.expose();
-        let checked = OutboxStore::check_in(url, &tables.schema, tables.migrate).await;
+        let checked = OutboxStore::check_with(url, settings.store_options()).await;
         Ok(checked.map_err(StartError::from)?)
     }
 
     /// Opens the database, and the place for metrics if there is one.
-    pub async fn open(settings: &Settings, tables: &Tables) -> Result<Worker, OpenError> {
+    pub async fn open(settings: &Settings) -> Result<Worker, OpenError> {
         check_kinds(&settings.files)?;
         let status = settings.metrics_listen.map(status::listen).transpose()?;
         let url = settings.database_url.expose();
-        let store = OutboxStore::open_in(url, &tables.schema, tables.migrate).await;
+        let store = OutboxStore::open_with(url, settings.store_options()).await;
         let store = store.map_err(StartError::from)?;
         let outbox = store.outbox();
         let sender_id = match &settings.sender {
@@ -176,6 +167,8 @@ impl Worker {
             files: settings.files.iter().cloned().map(Arc::new).collect(),
             live: watch::Sender::new(Live::of(settings)),
             usual: Live::of(settings),
+            tuned_at: tokio::sync::Mutex::default(),
+            sends: AtomicUsize::new(0),
             counts: Counts::default(),
             meters,
             outbox,

@@ -31,6 +31,7 @@ pub use page::{Files, Page};
 pub(crate) use route::{Access, RouteGrant, lists};
 pub use route::{CrossSite, Name, Patience, Routes, Rules};
 pub use service::{Service, Services};
+pub(crate) use setup::Sweeping;
 pub use setup::{Built, Setup};
 pub(crate) use topic::First;
 pub use topic::Topic;

@@ -21,6 +21,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
+use syncline_store::next_minute;
 use syncline_store::schedule::{self as store, Dead, Filter, Keep, Nodes, RunId};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -38,9 +39,6 @@ pub use kinds::{JobKinds, JobWork};
 pub use record::{JobView, RunView, TotalsView};
 use runner::{JobRunner, RunControl, RunRequest};
 pub use work::Firing;
-
-/// How often dead nodes' runs and old history are looked for.
-const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
 
 /// Added to the longest a run can take before it counts as nobody's.
 const ABANDON_MARGIN: Duration = Duration::from_secs(30);
@@ -163,8 +161,9 @@ impl Scheduler {
         self.jobs.iter().find(|handle| handle.runner.job.name == name)
     }
 
+    /// Looks for dead nodes' runs and old history.
     async fn keep_house(self, stop: CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(HOUSEKEEPING_EVERY)).await.is_some() {
+        while stop.run_until_cancelled(next_minute()).await.is_some() {
             for JobHandle { runner, .. } in self.jobs.iter() {
                 if let Err(error) = self.tidy(runner).await {
                     tracing::warn!(job = runner.job.name, %error, "a job's history could not be tidied");

@@ -1,7 +1,8 @@
 //! Who is watching, as this node knows it.
 //!
 //! Heartbeats stay in memory: a [`SessionTable`] behind one short lock. What the nodes share is one report each in the kv
-//! (`viewer/reporting.rs`), read back every few seconds (`viewer/peers.rs`); the rules for both are core's. Guarantees: a
+//! (`viewer/reporting.rs`), read back every few seconds while somebody watches, and when a node says that it has viewers
+//! (`viewer/peers.rs`); the rules for both are core's. Guarantees: a
 //! heartbeat that is answered with success survives this process (its report is stored, VW-23); a store that fails costs no
 //! session its place in memory; sessions, addresses and history are bounded. Deciding what to do with the answer is the
 //! scheduler's.
@@ -21,7 +22,7 @@ pub use peers::NodeCount;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ use syncline_core::time::Timestamp;
 use syncline_core::viewer::{
     BeatOutcome, OccupancyChange, OwnReport, Peers, SessionId, SessionTable, Summary, report_key,
 };
+use syncline_store::Store;
 use syncline_store::kv::Kv;
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
@@ -47,8 +49,8 @@ use crate::node::NodeId;
 use history::History;
 use meters::Meters;
 
-/// How often the other nodes' reports are read.
-const PEERS_EVERY_TICKS: u64 = 5;
+/// How often the other nodes' reports are read while somebody watches, or where nobody announces them.
+const PEERS_EVERY: Duration = Duration::from_secs(5);
 
 /// How often the history gets a sample.
 const SAMPLE_EVERY_TICKS: u64 = 10;
@@ -94,6 +96,8 @@ pub struct Viewers {
     node: NodeId,
     key: Key,
     kv: Arc<dyn Kv>,
+    /// Where nodes tell each other that there is a report to read.
+    store: Option<Store>,
     bus: Bus,
     clock: Clock,
     local: Mutex<Local>,
@@ -105,6 +109,8 @@ pub struct Viewers {
     /// A `viewer` event is to be published.
     snapshot_wanted: Notify,
     occupied: watch::Sender<bool>,
+    /// Whether somebody watched by the last report that was stored.
+    told_watched: AtomicBool,
     /// When the store last failed to take a report, on the monotonic clock; zero for never.
     failed_at_ms: AtomicU64,
     /// Reports that make no sense.
@@ -141,6 +147,7 @@ impl Viewers {
             node,
             key,
             kv,
+            store: None,
             bus,
             clock,
             local: Mutex::new(Local {
@@ -153,10 +160,16 @@ impl Viewers {
             report_wanted: Notify::new(),
             snapshot_wanted: Notify::new(),
             occupied: watch::Sender::new(false),
+            told_watched: AtomicBool::new(false),
             failed_at_ms: AtomicU64::new(0),
             unreadable: LogThrottle::default(),
             meters: Meters::new(registry),
         }
+    }
+
+    /// The same, with other nodes that announce their reports.
+    pub(crate) fn announcing_in(self, store: &Store) -> Viewers {
+        Viewers { store: Some(store.clone()), ..self }
     }
 
     /// A heartbeat from `address`. Nearly always an answer from memory; the first of a quiet time waits until the store
@@ -274,6 +287,7 @@ impl Viewers {
             () = stop.cancelled() => {}
             () = self.keep_time() => {}
             () = self.keep_reporting() => {}
+            () = self.keep_reading() => {}
             () = self.publish_snapshots() => {}
         }
         // What is watched now must not be skipped while this node is away.
@@ -291,9 +305,6 @@ impl Viewers {
     }
 
     async fn tick(&self, tick: u64, known: &mut Snapshot) {
-        if tick.is_multiple_of(PEERS_EVERY_TICKS) {
-            self.read_peers().await;
-        }
         self.expire().await;
         self.publish_occupancy(false);
         self.report_wanted.notify_one();

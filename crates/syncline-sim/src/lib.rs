@@ -49,6 +49,7 @@
 mod check;
 mod dice;
 mod fabric;
+mod machine;
 pub mod patroni;
 pub mod postgres;
 mod wait;

@@ -8,7 +8,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
@@ -17,6 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::machine::Machine;
 
 /// Where an already running server for tests may be named.
 pub const TEST_DATABASE_URL: &str = "TEST_DATABASE_URL";
@@ -84,6 +86,8 @@ pub struct Cluster {
     /// What the server is told beside the usual.
     settings: Vec<String>,
     port: u16,
+    /// Where it runs, if that is a machine of its own.
+    machine: Option<Machine>,
     /// `None` while stopped.
     server: Option<Child>,
     /// Cleans up when its standard input closes: on drop, or because this process is no more.
@@ -101,6 +105,38 @@ impl Cluster {
         let cluster = Self::empty(settings)?;
         cluster.initialise()?;
         cluster.first_start()
+    }
+
+    /// The same on a machine of its own behind a router, which can forget connections.
+    ///
+    /// [`Error::NotRoot`] for anybody else: networks of one's own are root's.
+    pub fn start_behind_router(settings: &[&str]) -> Result<Self, Error> {
+        let mut cluster = Self::empty(settings)?;
+        if cluster.programs.user.is_none() {
+            return Err(Error::NotRoot);
+        }
+        cluster.initialise()?;
+        let rights = cluster.data().join("pg_hba.conf");
+        let mut rights = File::options().append(true).open(rights).map_err(io("open the server's rights"))?;
+        rights.write_all(b"host all all 0.0.0.0/0 trust\n").map_err(io("write the server's rights"))?;
+        cluster.machine = Some(Machine::new()?);
+        cluster.first_start()
+    }
+
+    /// Lets the router forget every connection that clients have at this moment: their packets are dropped without a word. How many.
+    pub fn forget_connections(&self) -> Result<usize, Error> {
+        let Some(machine) = &self.machine else { return Ok(0) };
+        let ports =
+            "SELECT client_port FROM pg_stat_activity WHERE client_port > 0 AND pid <> pg_backend_pid()";
+        let ports: Vec<u16> =
+            self.ask("postgres", ports)?.lines().filter_map(|port| port.trim().parse().ok()).collect();
+        machine.forget(&ports)?;
+        Ok(ports.len())
+    }
+
+    /// What the server has logged since it was started last.
+    pub fn log(&self) -> Result<String, Error> {
+        fs::read_to_string(self.folder.join("log")).map_err(io("read the server's log"))
     }
 
     /// A standby of this server: everything committed here arrives there, and it takes no writes until it is promoted.
@@ -146,7 +182,7 @@ impl Cluster {
         let programs = Programs::find()?;
         let folder = programs.own_folder()?;
         let guard = programs.guard(&folder)?;
-        Ok(Self { programs, folder, settings, port: 0, server: None, guard })
+        Ok(Self { programs, folder, settings, port: 0, machine: None, server: None, guard })
     }
 
     fn first_start(mut self) -> Result<Self, Error> {
@@ -164,7 +200,11 @@ impl Cluster {
     /// The address of a database on this server, whether or not that database exists.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{ROLE}@{}:{}/{database}", Ipv4Addr::LOCALHOST, self.port)
+        format!("postgres://{ROLE}@{}:{}/{database}", self.address(), self.port)
+    }
+
+    fn address(&self) -> Ipv4Addr {
+        self.machine.as_ref().map_or(Ipv4Addr::LOCALHOST, Machine::address)
     }
 
     /// Stops the server at once, as a crash of the server would: sessions are cut, nothing is flushed, and the
@@ -210,6 +250,11 @@ impl Cluster {
         psql(&self.url(database), sql)
     }
 
+    /// The rows that a question brings on `database`, a line each.
+    pub fn ask(&self, database: &str, sql: &str) -> Result<String, Error> {
+        psql_output(&self.url(database), &["--tuples-only", "--no-align", "--command", sql])
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
@@ -231,9 +276,9 @@ impl Cluster {
         let _ = fs::remove_file(&log_path);
         let log = File::create(&log_path).map_err(io("create the server's log"))?;
         let errors = log.try_clone().map_err(io("open the server's log"))?;
-        let mut command = self.programs.command("postgres");
+        let mut command = self.programs.command_on("postgres", self.machine.as_ref());
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
-        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        command.args(["-h", &self.address().to_string(), "-p", &self.port.to_string()]);
         command.args(["-c", "max_connections=600", "-c", "shared_buffers=32MB"]);
         command.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
@@ -370,8 +415,30 @@ impl Programs {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.folder.join(program));
-        self.become_user(&mut command);
+        self.command_on(program, None)
+    }
+
+    /// A command on a machine of its own, if there is one. Only root may go there, and becomes the server's user on the way.
+    fn command_on(&self, program: &str, machine: Option<&Machine>) -> Command {
+        let mut command = match (machine, self.user) {
+            (Some(machine), Some(User { uid, gid })) => {
+                let [ip, arguments @ ..] = machine.prefix();
+                let mut command = Command::new(ip);
+                command.args(arguments).arg("setpriv");
+                command.args([
+                    format!("--reuid={uid}"),
+                    format!("--regid={gid}"),
+                    "--clear-groups".to_owned(),
+                ]);
+                command.arg(self.folder.join(program));
+                command
+            }
+            _ => {
+                let mut command = Command::new(self.folder.join(program));
+                self.become_user(&mut command);
+                command
+            }
+        };
         // The user we become may not be allowed to enter the folder we were started in.
         command.current_dir("/").env("LC_ALL", "C");
         command
@@ -426,18 +493,27 @@ fn free_port() -> Result<u16, Error> {
 }
 
 pub(crate) fn psql(url: &str, sql: &str) -> Result<(), Error> {
+    psql_output(url, &["--command", sql]).map(drop)
+}
+
+fn psql_output(url: &str, arguments: &[&str]) -> Result<String, Error> {
     let missing = Error::Missing { program: "psql", package: "postgresql-client" };
     let folder = newest_debian_folder().or_else(|| folder_on_path("psql")).ok_or(missing)?;
     let mut command = Command::new(folder.join("psql"));
     command.args(["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--no-password"]);
-    command.args(["--command", sql, url]).env("PGCONNECT_TIMEOUT", "10");
-    finish("psql", command)
+    command.args(arguments).arg(url).env("PGCONNECT_TIMEOUT", "10");
+    output("psql", command)
 }
 
-pub(crate) fn finish(program: &'static str, mut command: Command) -> Result<(), Error> {
+pub(crate) fn finish(program: &'static str, command: Command) -> Result<(), Error> {
+    output(program, command).map(drop)
+}
+
+/// What a program writes, if it ends well.
+fn output(program: &'static str, mut command: Command) -> Result<String, Error> {
     let output = command.stdin(Stdio::null()).output().map_err(io("run a program of PostgreSQL's"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = [output.stdout, output.stderr].concat();
     Err(Error::Failed { program, output: String::from_utf8_lossy(&said).trim().to_owned() })

@@ -2,7 +2,7 @@
 
 -- name: GRANT
 -- name, lease, holder, time to live, greatest token of the clock
--- Gives the token, or no row where somebody else holds it. Who sees that at once writes nothing: even a row that is only locked has
+-- Gives the token, or no row where somebody else holds it, or where the floor has to be looked at first. Who sees that at once writes nothing: even a row that is only locked has
 -- to reach the disk.
 INSERT INTO syncline.locks (name, lease_id, holder, token, granted_at, expires_at)
 SELECT $1, $2, $3,
@@ -10,7 +10,9 @@ SELECT $1, $2, $3,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4
 FROM syncline.lock_floor
-WHERE NOT EXISTS (
+WHERE history = syncline.lock_history() AND longest_ttl >= $4
+    AND quiet_until <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    AND NOT EXISTS (
     SELECT 1 FROM syncline.locks
     WHERE name = $1 AND lease_id <> $2 AND expires_at > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 )
@@ -50,8 +52,10 @@ SELECT name, holder, token, (extract(epoch FROM clock_timestamp()) * 1000)::bigi
 FROM syncline.locks WHERE name = $1 AND expires_at > (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: RENEW
+-- name, lease, time to live. On another history than the last grant's, nobody knows what else was granted.
 UPDATE syncline.locks SET expires_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3
 WHERE name = $1 AND lease_id = $2 AND expires_at > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    AND EXISTS (SELECT FROM syncline.lock_floor WHERE history = syncline.lock_history() AND longest_ttl >= $3)
 RETURNING token;
 
 -- name: RELEASE
@@ -95,3 +99,24 @@ WHERE name IN (SELECT name FROM syncline.locks WHERE token <= (SELECT settled
 UPDATE syncline.lock_floor SET settled = token, raised_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
     token = greatest(token, coalesce((SELECT max(syncline.locks.token) FROM syncline.locks), 0))
 WHERE raised_at <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1;
+
+-- name: FLOOR
+-- Nobody else settles it until the transaction ends.
+SELECT history, syncline.lock_history(), longest_ttl, longest_at, quiet_until,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM syncline.lock_floor FOR UPDATE;
+
+-- name: KEEP_FLOOR
+-- history, longest lease, when it was said
+UPDATE syncline.lock_floor SET history = $1, longest_ttl = $2, longest_at = $3;
+
+-- name: LAST_END
+SELECT coalesce(max(expires_at), 0), coalesce(max(token), 0) FROM syncline.locks;
+
+-- name: END_ALL
+-- now
+UPDATE syncline.locks SET lease_id = NULL, expires_at = $1 WHERE expires_at > $1;
+
+-- name: GO_ABOVE
+-- token, until when nobody is granted anything
+UPDATE syncline.lock_floor SET token = greatest(token, $1), quiet_until = greatest(quiet_until, $2);

@@ -146,3 +146,7 @@ FROM unnest($1::bigint[]) AS asked (age),
 -- name: VERSIONS
 -- names
 SELECT name, changes FROM syncline.queues WHERE name = ANY($1);
+
+-- name: ANNOUNCE
+-- queue. As whoever announces a change afterwards does, but by nobody in particular: our own workers hear it, too.
+SELECT pg_notify('syncline.queue', ' ' || $1);

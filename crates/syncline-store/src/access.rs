@@ -12,10 +12,11 @@ pub mod audit;
 pub mod keys;
 pub mod revocations;
 
-use crate::Error;
 use crate::database::{Database, Transaction};
+use crate::{Backend, Error};
 
 const VERSION: &str = "SELECT version FROM syncline.access_version WHERE only_row = 1";
+const ANNOUNCE: &str = "SELECT pg_notify('syncline.access', '')";
 const COUNT_UP: &str = "UPDATE syncline.access_version SET version = version + 1 WHERE only_row = 1";
 
 /// The access tables of a store. Clones share them.
@@ -37,5 +38,9 @@ impl AccessStore {
 
 /// Tells nodes that keys or revocations have changed, together with the change itself.
 async fn count_up(transaction: &mut Transaction<'_>) -> Result<(), Error> {
-    transaction.execute(COUNT_UP, &[]).await.map(drop)
+    transaction.execute(COUNT_UP, &[]).await?;
+    if transaction.backend() == Backend::Postgres {
+        transaction.execute(ANNOUNCE, &[]).await?;
+    }
+    Ok(())
 }

@@ -43,7 +43,9 @@ pub mod state;
 mod clock;
 mod error;
 mod migration;
+mod minute;
 mod names;
+mod news;
 mod options;
 mod postgres;
 mod sqlite;
@@ -60,11 +62,13 @@ use self::inbox::Inbox;
 use self::kv::Kv;
 use self::lock::Locks;
 pub use self::migration::{Former, Migrations, Step, migration_sql};
+pub use self::minute::{MINUTE, minute_before, next_minute};
 pub use self::names::{DEFAULT_SCHEMA, SCHEMA_MAX_BYTES};
-pub use self::options::Options;
+pub use self::news::{News, Topic};
+pub use self::options::{CONNECTIONS, CONNECTIONS_MAX, CONNECTIONS_MIN, Options};
 use self::outbox::Outbox;
 use self::queue::Queues;
-use self::queue::table::{NoNotices, QueueNotices, Tables};
+use self::queue::table::{QueueNotices, Tables};
 use self::schedule::Schedule;
 use self::state::States;
 
@@ -77,43 +81,39 @@ pub struct OutboxStore(Store);
 impl OutboxStore {
     /// Opens the outbox at `url`. The application's table is taken over, or made where there is none.
     pub async fn open(url: &str) -> Result<Self, Error> {
-        Self::open_in(url, DEFAULT_SCHEMA, true).await
+        Self::open_with(url, Options::default()).await
     }
 
-    /// The same with our tables in `schema`; unless `migrate`, everything has to be there already.
-    pub async fn open_in(url: &str, schema: &str, migrate: bool) -> Result<Self, Error> {
-        Store::open_with(url, &Self::options(schema).migrate(migrate)).await.map(Self)
+    /// The same as `options` say. Whose tables they name has no meaning here.
+    pub async fn open_with(url: &str, options: Options) -> Result<Self, Error> {
+        Store::open_with(url, &Self::alone(options)).await.map(Self)
     }
 
-    /// Opens an outbox that was taken over before, as it is: opening changes nothing.
-    pub async fn open_prepared(url: &str) -> Result<Self, Error> {
-        Self::open_prepared_in(url, DEFAULT_SCHEMA).await
-    }
-
-    /// The same with our tables in `schema`.
-    pub async fn open_prepared_in(url: &str, schema: &str) -> Result<Self, Error> {
-        Store::open_with(url, &Self::options(schema).looking()).await.map(Self)
+    /// Opens an outbox that was taken over before, as it is and as `options` say: opening changes nothing.
+    pub async fn open_prepared(url: &str, options: Options) -> Result<Self, Error> {
+        Store::open_with(url, &Self::alone(options).looking()).await.map(Self)
     }
 
     /// Finds out whether [`OutboxStore::open`] would succeed, as far as that can be seen without changing anything.
     pub async fn check(url: &str) -> Result<(), Error> {
-        Self::check_in(url, DEFAULT_SCHEMA, true).await
+        Self::check_with(url, Options::default()).await
     }
 
-    /// The same for [`OutboxStore::open_in`].
-    pub async fn check_in(url: &str, schema: &str, migrate: bool) -> Result<(), Error> {
-        match Self::open_prepared_in(url, schema).await {
+    /// The same for [`OutboxStore::open_with`].
+    pub async fn check_with(url: &str, options: Options) -> Result<(), Error> {
+        let migrates = options.migrates();
+        match Self::open_prepared(url, options).await {
             Ok(store) => {
                 store.close().await;
                 Ok(())
             }
-            Err(Error::Unprepared { .. }) if migrate => Ok(()),
+            Err(Error::Unprepared { .. }) if migrates => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn options(schema: &str) -> Options {
-        Options::of(&[&parts::OUTBOX]).schema(schema).create(false)
+    fn alone(options: Options) -> Options {
+        options.for_parts(&[&parts::OUTBOX]).create(false)
     }
 
     /// Changes on their way to another system.
@@ -155,6 +155,15 @@ pub enum Backend {
     Postgres,
 }
 
+/// How a PostgreSQL server is copied to others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replication {
+    /// Standbys that are connected now.
+    pub standbys: u64,
+    /// Whether a commit waits until one of them has it (`synchronous_standby_names` and `synchronous_commit`).
+    pub is_confirmed: bool,
+}
+
 /// How well writes share commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
@@ -178,6 +187,10 @@ impl Store {
     pub async fn open_with(url: &str, options: &Options) -> Result<Self, Error> {
         let opening = options.checked()?;
         let engine = if sqlite::Engine::speaks(url) {
+            if opening.listen_url.is_some() {
+                let reason = "is SQLite's, and only PostgreSQL has an address for listening".to_owned();
+                return Err(Error::Address { address: "sqlite:…".to_owned(), reason });
+            }
             Engine::Sqlite(sqlite::Engine::open_for(url, Arc::new(clock::Machine), &opening).await?)
         } else if postgres::Engine::speaks(url) {
             Engine::Postgres(postgres::Engine::open_for(url, &opening).await?)
@@ -209,6 +222,14 @@ impl Store {
         }
     }
 
+    /// How the server at `url` is copied to others; `None` for SQLite. Changes nothing.
+    pub async fn replication(url: &str) -> Result<Option<Replication>, Error> {
+        match postgres::Engine::speaks(url) {
+            true => postgres::replication(url).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Keys with a time to live.
     #[must_use]
     pub fn kv(&self) -> Arc<dyn Kv> {
@@ -219,7 +240,7 @@ impl Store {
     #[must_use]
     pub fn queues(&self) -> Arc<dyn Queues> {
         let (notices, registry): (Arc<dyn QueueNotices>, _) = match &self.engine {
-            Engine::Sqlite(engine) => (Arc::new(NoNotices), engine.queue_registry()),
+            Engine::Sqlite(engine) => (sqlite::SqliteQueueNotices::new(engine), engine.queue_registry()),
             Engine::Postgres(engine) => {
                 (Arc::new(postgres::PostgresQueueNotices::new(engine.clone())), engine.queue_registry())
             }
@@ -291,6 +312,27 @@ impl Store {
     #[must_use]
     pub fn access(&self) -> AccessStore {
         AccessStore::new(self.database())
+    }
+
+    /// News of what other processes change, from now on.
+    #[must_use]
+    pub fn news(&self, topic: Topic) -> News {
+        News::new(match &self.engine {
+            Engine::Sqlite(engine) => match engine.stamp() {
+                Some(stamp) => news::Source::File { stamp },
+                None => news::Source::Memory,
+            },
+            Engine::Postgres(engine) => engine.news(topic),
+        })
+    }
+
+    /// Lets other processes hear that something of this topic has changed. A promise to nobody: they look, too.
+    pub async fn announce(&self, topic: Topic) -> Result<(), Error> {
+        match &self.engine {
+            // What was written is what others see.
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(engine) => engine.announce(topic).await,
+        }
     }
 
     /// Checks that the store answers and takes writes.

@@ -12,6 +12,7 @@
 //! What a crash of which kind can take is each engine's to say. Waiting in order, and what a holder may believe, are
 //! the node's and core's.
 
+pub(crate) mod history;
 mod waiters;
 
 use std::time::Duration;
@@ -64,7 +65,8 @@ pub enum Acquired {
     },
     /// Somebody has it.
     Held(Holding),
-    /// The machine was started anew, and leases from before may still be out: nobody is granted anything yet.
+    /// The machine was started anew, or another server has taken over that may lack the last grants, and leases from before may
+    /// still be out: nobody is granted anything yet.
     Quiet {
         /// How much longer.
         left: Duration,
@@ -123,7 +125,17 @@ pub(crate) async fn grant(
     ttl_ms: i64,
 ) -> Result<Result<Token, String>, Error> {
     let values = values![name, lease.text(), holder, ttl_ms, CLOCK_TOKEN_MAX];
-    if let Some((token,)) = transaction.query_first(GRANT, &values).await? {
+    let mut granted: Option<(i64,)> = transaction.query_first(GRANT, &values).await?;
+    if granted.is_none() && transaction.backend() == Backend::Postgres {
+        let settled = history::settle(transaction, ttl_ms, CLOCK_TOKEN_MAX).await?;
+        if settled.quiet_ms > 0 {
+            return Ok(Err("nobody: leases from before a failover may still last".to_owned()));
+        }
+        if settled.changed {
+            granted = transaction.query_first(GRANT, &values).await?;
+        }
+    }
+    if let Some((token,)) = granted {
         if transaction.backend() == Backend::Sqlite {
             transaction.execute(GRANTED, &values![token]).await?;
         }

@@ -4,6 +4,13 @@ use crate::migration::{self, Migrations};
 use crate::names::{DEFAULT_SCHEMA, Schema};
 use crate::{Error, parts};
 
+/// Connections to a PostgreSQL server that one store opens at most, where nothing else is said.
+pub const CONNECTIONS: u32 = 10;
+/// Bringing the tables up to date takes two at a time.
+pub const CONNECTIONS_MIN: u32 = 2;
+/// More would only wait for each other in the server.
+pub const CONNECTIONS_MAX: u32 = 500;
+
 /// How a [`Store`](crate::Store) is opened.
 ///
 /// ```
@@ -15,6 +22,8 @@ use crate::{Error, parts};
 pub struct Options {
     schema: String,
     migrations: Vec<&'static Migrations>,
+    connections: u32,
+    listen_url: Option<String>,
     migrate: bool,
     create: bool,
     looks: bool,
@@ -32,7 +41,8 @@ impl Options {
     #[must_use]
     pub fn of(parts: &[&'static Migrations]) -> Self {
         let (schema, migrations) = (DEFAULT_SCHEMA.to_owned(), parts.to_vec());
-        Self { schema, migrations, migrate: true, create: true, looks: false }
+        let (connections, listen_url) = (CONNECTIONS, None);
+        Self { schema, migrations, connections, listen_url, migrate: true, create: true, looks: false }
     }
 
     /// One part more.
@@ -49,6 +59,20 @@ impl Options {
         self
     }
 
+    /// Most connections to a PostgreSQL server; [`CONNECTIONS`] otherwise. One more listens for announcements.
+    #[must_use]
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// The address of the same PostgreSQL database past a pooler, for the one connection that listens for announcements.
+    #[must_use]
+    pub fn listen_url(mut self, url: Option<impl Into<String>>) -> Self {
+        self.listen_url = url.map(Into::into);
+        self
+    }
+
     /// Whether opening brings the tables up to date. Otherwise they have to be, and the role needs no right to create or alter
     /// anything: see [`migration_sql`](crate::migration_sql).
     #[must_use]
@@ -62,6 +86,16 @@ impl Options {
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
+    }
+
+    /// The same for other parts.
+    pub(crate) fn for_parts(mut self, parts: &[&'static Migrations]) -> Self {
+        self.migrations = parts.to_vec();
+        self
+    }
+
+    pub(crate) fn migrates(&self) -> bool {
+        self.migrate
     }
 
     /// The parts that were named.
@@ -82,8 +116,19 @@ impl Options {
             (false, true) => Mode::Migrate,
             (false, false) => Mode::Trust,
         };
-        let schema = Schema::new(&self.schema)?;
-        Ok(Opening { schema, parts: migration::with_needed(&self.migrations), mode, create: self.create })
+        if !(CONNECTIONS_MIN..=CONNECTIONS_MAX).contains(&self.connections) {
+            let reason =
+                format!("are {}; from {CONNECTIONS_MIN} to {CONNECTIONS_MAX} are possible", self.connections);
+            return Err(Error::invalid("connections", reason));
+        }
+        Ok(Opening {
+            schema: Schema::new(&self.schema)?,
+            parts: migration::with_needed(&self.migrations),
+            connections: self.connections,
+            listen_url: self.listen_url.clone(),
+            mode,
+            create: self.create,
+        })
     }
 }
 
@@ -93,6 +138,8 @@ pub(crate) struct Opening {
     pub(crate) schema: Schema,
     /// What was asked for and what that needs.
     pub(crate) parts: Vec<&'static Migrations>,
+    pub(crate) connections: u32,
+    pub(crate) listen_url: Option<String>,
     pub(crate) mode: Mode,
     pub(crate) create: bool,
 }

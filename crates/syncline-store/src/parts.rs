@@ -44,7 +44,10 @@ pub static QUEUE: Migrations = Migrations {
 /// Leases with a fencing token.
 pub static LOCK: Migrations = Migrations {
     former: Some(moved(&[5], &["locks", "lock_floor", "lock_reserve"])),
-    ..Migrations::new("lock", &[step!(1, "lock", "lock/1_lock")])
+    ..Migrations::new(
+        "lock",
+        &[step!(1, "lock", "lock/1_lock"), step!(2, "history of servers", "lock/2_history")],
+    )
 };
 
 /// Changes on their way to another system: our tables, and what is added to the application's `sync_outbox`.

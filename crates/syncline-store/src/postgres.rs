@@ -5,7 +5,8 @@
 //! - [`pooler`]: whether connections are ours alone
 //! - [`prepare`]: the tables, brought up to date while an application goes on
 //! - [`rights`]: what is there, and what this role may do with it
-//! - [`listen`]: hearing what others announce, on a connection that is known to live
+//! - [`notices`]: hearing what others announce, on a connection that is known to live
+//! - [`product`]: which databases speak this protocol and are none of ours
 //! - [`statements`]: what the flows above say, on a session
 //! - [`lock`], [`outbox`], [`queue`], [`state`]: what the ports of these have of their own here
 //!
@@ -18,7 +19,8 @@
 //! settings keep it from going through tables ([`session`]), and no statement has two indexes to choose from (see the
 //! migrations). A test counts the blocks that every statement reads.
 //!
-//! **Poolers.** Behind one nothing here outlives a transaction: no session settings, no session locks, no `LISTEN`. Prepared
+//! **Poolers.** Behind one nothing here outlives a transaction: no session settings, no session locks, and `LISTEN` only at an
+//! address of its own that leads past the pooler. Prepared
 //! statements are kept only on connections that are ours alone. Opening finds out whether a pooler stands between
 //! ([`pooler`]); if so, nothing is prepared by name, and every statement, which is parsed and executed in two
 //! steps, runs inside a transaction, so that both steps meet the same server connection: four round trips instead
@@ -26,11 +28,12 @@
 //! direct connection, which is right for poolers that carry prepared statements (PgBouncer 1.21 and later with
 //! `max_prepared_statements`).
 
-mod listen;
 mod lock;
+mod notices;
 pub(crate) mod outbox;
 mod pooler;
 mod prepare;
+mod product;
 mod queue;
 mod rights;
 mod servers;
@@ -41,20 +44,23 @@ mod statements;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::AssertSqlSafe;
 use sqlx::pool::PoolOptions;
 use sqlx::postgres::{PgConnection, PgPool, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use syncline_core::outbox::EntityType;
 use tokio::time::timeout;
 
 use crate::inbox::port::Table;
 use crate::names::{Schema, Statements};
+use crate::news::{self, Topic};
 use crate::options::Opening;
 use crate::outbox::wakes::Wakes;
 use crate::queue::registry::QueueRegistry;
-use crate::{Backend, Error};
+use crate::{Backend, Error, Replication};
 
 pub(crate) use self::lock::PostgresLocks;
+use self::notices::Notices;
+pub(crate) use self::notices::{Heard, Subscription};
 pub(crate) use self::outbox::PostgresClaims;
 use self::queue::Notifier;
 pub(crate) use self::queue::PostgresQueueNotices;
@@ -63,8 +69,6 @@ use self::session::Session;
 use self::session::Statement;
 pub(crate) use self::state::PostgresNotices;
 
-/// Connections one node opens at most.
-const CONNECTIONS: u32 = 10;
 /// How long a call waits for a connection.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a call waits for the server's answers.
@@ -101,6 +105,10 @@ pub(crate) struct Engine {
     store: Arc<str>,
     pool: PgPool,
     servers: Arc<Servers>,
+    /// The servers to listen at, where they have an address of their own.
+    listen_servers: Option<Arc<Servers>>,
+    /// What is heard of other processes.
+    notices: Arc<Notices>,
     /// Whether statements may be prepared and kept; see the module's words on poolers.
     keeps_statements: bool,
     /// Whether a pooler stands between us and the server.
@@ -132,6 +140,7 @@ impl Engine {
     /// Connects, and brings the tables up to date or finds them so.
     pub(crate) async fn open_for(url: &str, opening: &Opening) -> Result<Self, Error> {
         let servers = Arc::new(Servers::of(url)?);
+        let listen_servers = opening.listen_url.as_deref().map(Servers::of).transpose()?.map(Arc::new);
         let store: Arc<str> = servers.describe().into();
         // A standby refuses every change with words that help nobody.
         servers.find(&store).await?;
@@ -154,9 +163,12 @@ impl Engine {
             locks: Arc::default(),
             outbox: Arc::default(),
             states: Arc::default(),
-            pool: pool(&servers, between).connect_lazy_with(options),
+            pool: pool(&servers, between, opening.connections).connect_lazy_with(options),
             servers,
+            listen_servers,
+            notices: Arc::default(),
         };
+        notices::check(&engine).await?;
         prepare::prepare(&engine, opening).await?;
         Ok(engine)
     }
@@ -189,6 +201,20 @@ impl Engine {
     /// The database's clock, for a transaction in which several statements must agree on the moment.
     pub(crate) async fn now_ms(&self, session: &mut Session) -> Result<i64, Error> {
         session.value(self.query("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")).await
+    }
+
+    /// News of what others announce on a topic.
+    pub(crate) fn news(&self, topic: Topic) -> news::Source {
+        let own = Arc::clone(self.notices.own());
+        news::Source::Announced { heard: self.notices.subscribe(self, topic.channel()), own }
+    }
+
+    /// Announces that something of a topic has changed.
+    pub(crate) async fn announce(&self, topic: Topic) -> Result<(), Error> {
+        let (channel, own) = (self.schema().channel(topic.channel()), self.notices.own().to_string());
+        let mut session = self.statement().await?;
+        session.execute(self.query("SELECT pg_notify($1, $2)").bind(channel).bind(own)).await?;
+        session.commit().await
     }
 
     /// Creates the tables of entities that are missing. Several nodes may start at once, and two that create one table fail.
@@ -257,13 +283,33 @@ impl Engine {
     }
 }
 
+/// Asks the server that takes writes how it is copied. In the simple protocol, which needs no prepared statement.
+pub(crate) async fn replication(url: &str) -> Result<Replication, Error> {
+    let servers = Servers::of(url)?;
+    let store = servers.describe();
+    servers.find(&store).await?;
+    let ask = "SELECT (SELECT count(*) FROM pg_stat_replication), current_setting('synchronous_standby_names') <> '' \
+         AND current_setting('synchronous_commit') NOT IN ('off', 'local')";
+    let asked = async {
+        let mut connection = servers.options().connect().await?;
+        let row = connection.fetch_one(sqlx::raw_sql(ask)).await?;
+        connection.close().await?;
+        let standbys: i64 = row.try_get(0)?;
+        sqlx::Result::Ok(Replication { standbys: standbys.unsigned_abs(), is_confirmed: row.try_get(1)? })
+    };
+    match timeout(ANSWER_MAX, asked).await {
+        Ok(answer) => answer.map_err(|error| Error::postgres(&store, &error)),
+        Err(_) => Err(no_answer(&store, ANSWER_MAX)),
+    }
+}
+
 fn no_answer(store: &str, waited: Duration) -> Error {
     let reason = format!("no answer within {} s", waited.as_secs());
     Error::Unreachable { store: store.to_owned(), reason }
 }
 
 /// Connections to the server that takes writes.
-fn pool(servers: &Arc<Servers>, pooled: bool) -> PoolOptions<Postgres> {
+fn pool(servers: &Arc<Servers>, pooled: bool, connections: u32) -> PoolOptions<Postgres> {
     let (greeter, checker) = (Arc::clone(servers), Arc::clone(servers));
     PoolOptions::new()
         .after_connect(move |connection: &mut PgConnection, _| {
@@ -276,7 +322,7 @@ fn pool(servers: &Arc<Servers>, pooled: bool) -> PoolOptions<Postgres> {
             let servers = Arc::clone(&checker);
             Box::pin(async move { servers.is_usable(connection, about).await })
         })
-        .max_connections(CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(CONNECT_MAX)
         .idle_timeout(IDLE_MAX)
         .max_lifetime(CONNECTION_AGE_MAX)

@@ -4,6 +4,7 @@
 //! - [`writer`]: the one writer; every change is committed in groups through one connection
 //! - [`readers`]: connections that only read, beside it
 //! - [`connection`]: statements on one of these
+//! - [`stamp`]: whether another process may have written something
 //! - [`lock`], [`outbox`]: what the ports of these have of their own here
 //!
 //! Guarantees: WAL with `synchronous=FULL`, so that an acknowledged write survives the death of the process and
@@ -18,6 +19,7 @@ mod lock;
 pub(crate) mod outbox;
 mod prepare;
 mod readers;
+mod stamp;
 mod writer;
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -45,6 +47,7 @@ use crate::{Backend, Error, names, parts};
 pub(crate) use self::lock::SqliteLocks;
 pub(crate) use self::outbox::SqliteClaims;
 pub(crate) use self::prepare::CREATE_CLOCK;
+pub(crate) use self::stamp::{FileStamp, SqliteQueueNotices};
 
 /// How long one process waits for another's transaction.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -220,6 +223,7 @@ impl Engine {
     /// Commits what is queued and closes the file.
     pub(crate) async fn close(&self) {
         // The writer goes last: the last connection to leave folds the log into the database.
+        self.outbox.stop().await;
         if let Some(readers) = &self.readers {
             readers.close().await;
         }
@@ -236,6 +240,11 @@ impl Engine {
 
     pub(crate) fn name(&self) -> &str {
         &self.store
+    }
+
+    /// To see whether somebody wrote to the file; `None` in memory.
+    pub(crate) fn stamp(&self) -> Option<FileStamp> {
+        self.file.as_ref().map(|(file, _)| FileStamp::new(file))
     }
 
     pub(crate) fn clock(&self) -> &SteadyClock {
@@ -378,6 +387,21 @@ mod tests {
             Box::pin(async move { transaction.execute("DELETE FROM syncline.kv", &[]).await })
         });
         assert!(matches!(written.await.unwrap_err(), Error::Denied { .. }));
+    }
+
+    /// Whoever waited for entries of the outbox kept a connection for another second, so that the log stayed beside the file.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn hs_06_closing_leaves_one_file_whoever_followed_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let store = crate::Store::open(&url).await.unwrap();
+        let mut wakes = store.outbox().wakes();
+        // It has a connection of its own once it has looked.
+        wakes.changed().await.unwrap();
+        store.close().await;
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(left, ["store.db"]);
     }
 
     /// Statements that nobody runs in a test would otherwise be found wanting by a user.

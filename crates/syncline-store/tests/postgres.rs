@@ -585,7 +585,7 @@ async fn hs_04_two_schemas_of_one_database_are_strangers() {
         assert_eq!(listener.recv().await.unwrap().channel(), channel);
     }
     // One table for changes has one owner.
-    OutboxStore::open_in(&database.url, "one", true).await.unwrap().close().await;
-    let second = OutboxStore::open_in(&database.url, "two", true).await.unwrap_err();
+    OutboxStore::open_with(&database.url, Options::default().schema("one")).await.unwrap().close().await;
+    let second = OutboxStore::open_with(&database.url, Options::default().schema("two")).await.unwrap_err();
     assert!(matches!(&second, Error::Unfit { reason, .. } if reason.contains("schema one")), "{second}");
 }

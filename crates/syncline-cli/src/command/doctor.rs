@@ -17,7 +17,7 @@ use syncline_client::Target;
 use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
 use syncline_node::Config;
 use syncline_node::config::origin;
-use syncline_store::Store;
+use syncline_store::{Replication, Store};
 
 use super::serve::{Settings, exposed};
 
@@ -90,17 +90,15 @@ impl Doctor {
             return self.show(&checks);
         }
         let config = self.settings.clone().load()?;
-        let checks = [
+        let mut checks = vec![
             configuration(&config),
             token(&config),
             data_folder(&config.data),
             disk_space(&config.data),
             database(&config).await,
-            port(&config),
-            open_files(&config),
-            clock(&config.data),
-            browser_package(),
         ];
+        checks.extend(replication(&config).await);
+        checks.extend([port(&config), open_files(&config), clock(&config.data), browser_package()]);
         self.show(&checks)
     }
 
@@ -233,6 +231,28 @@ async fn database(config: &Config) -> Check {
     }
 }
 
+/// Whether what is acknowledged outlives the server. Nothing to say where there is none, or where it does not answer.
+async fn replication(config: &Config) -> Option<Check> {
+    let asked = Store::replication(config.database_url.expose());
+    let found = tokio::time::timeout(DATABASE_TIMEOUT, asked).await.ok()?.ok()??;
+    Some(replication_of(&found))
+}
+
+fn replication_of(found: &Replication) -> Check {
+    let Replication { standbys, is_confirmed } = found;
+    match (standbys, is_confirmed) {
+        (_, true) => ok("replication", "commits wait for a standby (synchronous_standby_names)"),
+        (0, false) => ok("replication", "none: no standby copies this server"),
+        (_, false) => warn(
+            "replication",
+            format!(
+                "standbys: {standbys}, and no commit waits for one: a failover loses what was acknowledged last, and locks stand \
+                 still until the leases that are lost have ended; set synchronous_standby_names"
+            ),
+        ),
+    }
+}
+
 fn port(config: &Config) -> Check {
     let listen = config.listen;
     match TcpListener::bind(listen) {
@@ -283,5 +303,17 @@ fn browser_package() -> Check {
             "browser package",
             "not built in: pages cannot count as viewers; run `cargo xtask wasm` and build again",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn op_03_standbys_that_nobody_waits_for_deserve_a_look() {
+        let state = |standbys, is_confirmed| replication_of(&Replication { standbys, is_confirmed }).state;
+        assert!(state(0, false) == State::Ok && state(2, true) == State::Ok && state(0, true) == State::Ok);
+        assert!(state(1, false) == State::Warn);
     }
 }

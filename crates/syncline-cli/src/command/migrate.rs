@@ -44,7 +44,8 @@ impl Migrate {
         }
         // An application's database is never made by a mistyped address.
         let create = self.system.is_empty() || self.system.iter().any(|system| system != "outbox");
-        let options = Options::of(&parts).schema(&self.schema).create(create);
+        let connections = config.database_connections;
+        let options = Options::of(&parts).schema(&self.schema).connections(connections).create(create);
         let store = Store::open_with(config.database_url.expose(), &options).await.map_err(|error| {
             let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
             anyhow::anyhow!("cannot make the tables: {error}{hint}")

@@ -13,7 +13,7 @@ use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
 use syncline_node::Config;
 use syncline_node::config::Flags;
 use syncline_store::outbox::{ENTRIES_MAX, List, Outbox as Port, Settings, Which};
-use syncline_store::{DEFAULT_SCHEMA, Error, OutboxStore};
+use syncline_store::{Error, OutboxStore};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -179,8 +179,7 @@ impl Database {
             Flags { database_url: self.database_url.clone(), data: self.data.clone(), ..Flags::default() };
         let config = Config::load(&flags, &|name| std::env::var(name).ok(), crate::parts::all())?;
         // Who asks how things are must not change them: the table is prepared by serversync, or by a node.
-        let schema = std::env::var("SYNCLINE_SCHEMA").unwrap_or_else(|_| DEFAULT_SCHEMA.to_owned());
-        match OutboxStore::open_prepared_in(config.database_url.expose(), &schema).await {
+        match OutboxStore::open_prepared(config.database_url.expose(), config.store_options()).await {
             Ok(store) => Ok(store.outbox()),
             Err(error @ Error::Missing { .. }) => {
                 bail!("{error}: name a database with DATABASE_URL, --database-url or --data")

@@ -48,10 +48,16 @@ pub(crate) struct Settings {
     /// The database. [env: DATABASE_URL] [default: SQLite in the data folder]
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
+    /// The same PostgreSQL database past a pooler, to listen there. [env: DATABASE_LISTEN_URL]
+    #[arg(long, value_name = "URL")]
+    database_listen_url: Option<String>,
+    /// Most connections to PostgreSQL, and one more that listens. [env: DATABASE_CONNECTIONS] [default: 10]
+    #[arg(long, value_name = "NUMBER")]
+    database_connections: Option<String>,
     /// The schema of our tables on PostgreSQL. [env: SYNCLINE_SCHEMA] [default: syncline]
     #[arg(long, value_name = "NAME")]
     schema: Option<String>,
-    /// Trust that `syncline migrate` has prepared the database; change no table.
+    /// Trust that `syncline migrate` has prepared the database; change no table. [env: SYNCLINE_MIGRATE=false]
     #[arg(long)]
     no_migrate: bool,
     /// A file with the token callers must present. [env: SYNCLINE_TOKEN, the token itself]
@@ -82,6 +88,8 @@ impl Settings {
             listen: self.listen,
             data: self.data,
             database_url: self.database_url,
+            database_listen_url: self.database_listen_url,
+            database_connections: self.database_connections,
             schema: self.schema,
             no_migrate: self.no_migrate,
             token_file: self.token_file,

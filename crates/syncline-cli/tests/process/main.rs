@@ -7,6 +7,7 @@ mod commands;
 mod configuration;
 mod deploy;
 mod full_disk;
+mod idle;
 mod ingest;
 mod life;
 mod lock;

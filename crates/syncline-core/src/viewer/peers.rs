@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::report::LISTED_FOR_IDLE;
 use super::{Report, SLACK, Summary, TTL};
 use crate::kv;
 use crate::time::Timestamp;
@@ -100,10 +101,14 @@ impl Peers {
         total
     }
 
-    /// The other nodes that have reported within the [`TTL`], and how many watch through each.
+    /// The other nodes that have reported lately, and how many watch through each: within the [`TTL`], or a little longer where nobody
+    /// watched, because such a node reports seldom.
     pub fn live(&self, now: Timestamp) -> impl Iterator<Item = (&str, Summary)> {
         let recent = self.by_node.iter().filter(move |(_, peer)| {
-            peer.promises.last().is_some_and(|last| now.saturating_since(last.heard_at) < TTL)
+            peer.promises.last().is_some_and(|last| {
+                let listed_for = if last.summary.viewers > 0 { TTL } else { LISTED_FOR_IDLE };
+                now.saturating_since(last.heard_at) < listed_for
+            })
         });
         recent.map(move |(node, peer)| (node.as_str(), peer.promised(now)))
     }
@@ -277,6 +282,17 @@ mod tests {
         peers.observe(at(90), [("a", report(1, 1, 50)), ("b", report(1, 0, 0))]);
         assert_eq!(peers.total(at(40)).viewers, 1);
         assert_eq!(peers.total(at(90)).viewers, 0);
+    }
+
+    #[test]
+    fn vw_21_a_node_is_listed_until_it_has_missed_a_report() {
+        let mut peers = Peers::new("me");
+        peers.observe(at(100), [("busy", report(1, 2, 60)), ("idle", report(1, 0, 0))]);
+        let listed = |seconds| peers.live(at(seconds)).map(|(node, _)| node.to_owned()).collect::<Vec<_>>();
+        assert_eq!(listed(159), ["busy", "idle"]);
+        assert_eq!(listed(160), ["idle"], "one through which somebody watches reports every 20 s");
+        assert_eq!(listed(249), ["idle"]);
+        assert_eq!(listed(250), [""; 0]);
     }
 
     #[test]

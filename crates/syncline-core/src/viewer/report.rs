@@ -25,8 +25,17 @@ pub const REPORT_PREFIX: &str = "viewers:";
 /// ([`OwnReport::confirm_in_store`]). Short enough that a node which restarts in a loop leaves few reports behind.
 pub const REPORT_TTL: Duration = Duration::from_secs(600);
 
-/// A node writes at least this often, so that the others know it and its headcount.
+/// A node through which somebody watches writes at least this often, so that the others know its headcount.
 pub const REPORT_EVERY: Duration = Duration::from_secs(20);
+
+/// A node through which nobody watches writes at least this often, so that the others know it.
+const REPORT_EVERY_IDLE: Duration = Duration::from_secs(90);
+
+/// Such a report may be renewed when it is this old, at a moment that suits the writer.
+const RENEW_IDLE_AFTER: Duration = Duration::from_secs(30);
+
+/// How long after its last report a node through which nobody watched counts as one of them.
+pub(super) const LISTED_FOR_IDLE: Duration = Duration::from_secs(150);
 
 /// How far beyond the newest heartbeat a promise reaches.
 pub const SLACK: Duration = Duration::from_secs(10);
@@ -119,11 +128,23 @@ impl OwnReport {
     /// because the last report is old.
     #[must_use]
     pub fn due<S: BuildHasher>(&self, now: Timestamp, sessions: &SessionTable<S>) -> bool {
-        let old = self.stored.is_none_or(|promise| now.saturating_since(promise.made_at) >= REPORT_EVERY);
+        let old = self.stored.is_none_or(|promise| {
+            let every = if promise.watched_until.is_some() { REPORT_EVERY } else { REPORT_EVERY_IDLE };
+            now.saturating_since(promise.made_at) >= every
+        });
         let ms = |until: Option<Timestamp>| until.map_or(0, Timestamp::as_ms);
         let newer_ms = ms(sessions.watched_until(now)).saturating_sub(ms(self.drafted_until));
         let renew = u128::from(newer_ms) >= RENEW_AFTER.as_millis();
         self.wanted || renew || old || !self.covers(now, sessions)
+    }
+
+    /// Whether this is a good moment to write a report though none is due: nobody watches, and the last one is not new. Who writes
+    /// then, together with other things that it asks the store for, disturbs the store less.
+    #[must_use]
+    pub fn may_renew(&self, now: Timestamp) -> bool {
+        self.stored.is_some_and(|promise| {
+            promise.watched_until.is_none() && now.saturating_since(promise.made_at) >= RENEW_IDLE_AFTER
+        })
     }
 
     /// Asks for a report although the last one covers everything: the last viewer has gone.
@@ -268,12 +289,15 @@ mod tests {
         let (mut sessions, mut own_report) = (TestTable::new(9, Default::default()), OwnReport::default());
         assert!(own_report.due(at(0), &sessions));
         publish(&mut own_report, 0, &sessions);
-        assert!(!own_report.due(at(19), &sessions));
-        assert!(own_report.due(at(20), &sessions));
-        beat(&mut sessions, 20, true);
-        publish(&mut own_report, 20, &sessions);
-        sessions.expire(at(20) + TTL);
-        assert_eq!(publish(&mut own_report, 80, &sessions).watched_for_ms, 0);
+        assert!(!own_report.may_renew(at(29)) && !own_report.due(at(89), &sessions));
+        assert!(own_report.may_renew(at(30)) && own_report.due(at(90), &sessions));
+        beat(&mut sessions, 90, true);
+        publish(&mut own_report, 90, &sessions);
+        // Somebody watches: the others are to know how many.
+        assert!(!own_report.may_renew(at(109)) && !own_report.due(at(109), &sessions));
+        assert!(own_report.due(at(110), &sessions));
+        sessions.expire(at(90) + TTL);
+        assert_eq!(publish(&mut own_report, 150, &sessions).watched_for_ms, 0);
     }
 
     #[test]

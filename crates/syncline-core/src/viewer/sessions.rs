@@ -163,12 +163,6 @@ impl<S: BuildHasher> SessionTable<S> {
         self.watched_until(now).is_some()
     }
 
-    /// Whether anybody is watching with the page in sight.
-    #[must_use]
-    pub fn has_visible(&self, now: Timestamp) -> bool {
-        self.visible_until(now).is_some()
-    }
-
     /// When the last of the sessions alive now expires if none beats again.
     #[must_use]
     pub fn watched_until(&self, now: Timestamp) -> Option<Timestamp> {
@@ -380,7 +374,6 @@ mod tests {
         let now = at(60_000);
         assert_eq!(table.slots.len(), 2);
         assert_eq!(table.counts(now), Summary { viewers: 1, visible: 0 });
-        assert!(!table.has_visible(now));
         assert_eq!(table.list(now, "", 10), [(id(2), Duration::from_secs(50))]);
     }
 
@@ -467,7 +460,7 @@ mod tests {
     fn vw_24_visible_and_hidden_pages_are_counted_apart() {
         let mut table = table(10);
         table.beat(at(0), &id(1), false);
-        assert!(!table.has_visible(at(0)));
+        assert_eq!(table.counts(at(0)), Summary { viewers: 1, visible: 0 });
         table.beat(at(10_000), &id(1), true);
         assert_eq!(table.counts(at(10_000)), Summary { viewers: 1, visible: 1 });
         table.beat(at(20_000), &id(1), false);

@@ -1,7 +1,7 @@
 //! Follows the store: keys that were made on some node, and what was taken back, on every node within seconds.
 //!
-//! A node looks at one number every [`LOOK_EVERY`], and reads keys and revocations when it has changed. What this node changes
-//! itself counts here at once. While the store does not answer, everything stays as it was. Beside that, each node reports
+//! A node looks at one number when another process says that it has changed, and reads keys and revocations then. Where nothing can
+//! be heard it looks every [`LOOK_EVERY`]. What this node changes itself counts here at once. While the store does not answer, everything stays as it was. Beside that, each node reports
 //! when keys were last shown to it.
 
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use syncline_core::access::{Grant, Revocation, Revocations};
 use syncline_core::time::Timestamp;
-use syncline_store::Error;
 use syncline_store::access::AccessStore;
 use syncline_store::access::keys::{KeyUse, StoredKey};
 use syncline_store::access::revocations::StoredRevocation;
+use syncline_store::{Error, News};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -66,16 +66,19 @@ impl AccessControl {
         Ok(())
     }
 
-    /// Looks and reports until `halt`.
-    pub(super) async fn follow(self, halt: CancellationToken) {
-        let (mut look, mut report) = (tokio::time::interval(LOOK_EVERY), tokio::time::interval(REPORT_EVERY));
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    /// Looks whenever there may be news, and reports, until `halt`.
+    pub(super) async fn follow(self, mut news: News, halt: CancellationToken) {
+        let mut report = tokio::time::interval(REPORT_EVERY);
+        let mut failed = false;
         loop {
             let done = tokio::select! {
                 () = halt.cancelled() => break,
-                _ = look.tick() => self.look().await,
+                () = news.heard(LOOK_EVERY) => self.look().await,
+                // What could not be read is not waited for.
+                () = tokio::time::sleep(LOOK_EVERY), if failed => self.look().await,
                 _ = report.tick() => self.report_uses().await,
             };
+            failed = done.is_err();
             if let Err(error) = done
                 && let Some(count) = self.0.failed.due()
             {

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use syncline_store::access::audit::STEP_MAX;
-use syncline_store::{Migrations, parts};
+use syncline_store::{Migrations, Topic as StoreTopic, parts};
 
 use super::audit::{AuditLog, TOPIC};
 use super::follow::AccessControl;
@@ -42,13 +42,15 @@ impl Part for AccessPart {
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         let store = setup.store.access();
         let audit = AuditLog::new(store.clone(), setup.node, setup.events.clone(), setup.registry);
+        // Before the first look: what changes after it is news.
+        let news = setup.store.news(StoreTopic::Access);
         let control = AccessControl::new(store.clone(), setup.credentials.clone());
         // A node that does not know what was taken back must not let anybody in.
         control.look().await?;
         let (writing, following) = (audit.clone(), control.clone());
         setup.on_start(move |halt, workers| {
             workers.spawn(writing.write_refusals(halt.clone()));
-            workers.spawn(following.follow(halt.clone()));
+            workers.spawn(following.follow(news, halt.clone()));
         });
         setup.on_sweep("old rows of the audit", move || {
             let store = store.clone();

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 
 use super::{Config, Place};
 use crate::part::Kind;
-use crate::secret::REDACTED;
+use crate::secret::{REDACTED, redact_url};
 
 impl Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -15,6 +15,10 @@ impl Display for Config {
         setting(f, "listen", self.listen.to_string())?;
         setting(f, "data", self.data.display().to_string())?;
         setting(f, "database_url", self.database_shown())?;
+        if let Some(url) = &self.database_listen_url {
+            setting(f, "database_listen_url", redact_url(url.expose()))?;
+        }
+        setting(f, "database_connections", i64::from(self.database_connections))?;
         setting(f, "schema", self.schema.as_str())?;
         setting(f, "migrate", self.migrate)?;
         if self.token.is_some() {

@@ -158,6 +158,23 @@ pub(crate) fn database_url(text: &str) -> Result<Secret, String> {
     Err("expected sqlite:path/to/file.db or postgres://user:password@host/database, with commas between several hosts".to_owned())
 }
 
+/// Where a store may listen past a pooler.
+pub(crate) fn listen_url(text: &str) -> Result<Secret, String> {
+    let url = database_url(text).ok().filter(|url| url.expose().starts_with("postgres"));
+    url.ok_or_else(|| "expected postgres://user:password@host/database, past the pooler".to_owned())
+}
+
+pub(crate) fn connections(text: &str) -> Result<u32, String> {
+    let possible = syncline_store::CONNECTIONS_MIN..=syncline_store::CONNECTIONS_MAX;
+    text.parse().ok().filter(|count| possible.contains(count)).ok_or_else(|| {
+        format!("expected a number from {} to {}, found {text:?}", possible.start(), possible.end())
+    })
+}
+
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| format!("expected true or false, found {text:?}"))
+}
+
 pub(crate) fn schema(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');

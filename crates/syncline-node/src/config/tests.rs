@@ -184,6 +184,50 @@ fn flags_win_over_environment_over_file_over_default() {
 }
 
 #[test]
+fn op_05_the_database_is_set_by_file_environment_and_flag_and_mistakes_are_named() {
+    let read = |flags: Flags, environment: &[(&str, &str)], file: &str| {
+        let config = load_with(file, flags, environment).unwrap();
+        let listen = config.database_listen_url.as_ref().map(|url| url.expose().to_owned());
+        (listen, config.database_connections, config.schema, config.migrate)
+    };
+    let url = |host: &str| Some(format!("postgres://ann:canary@{host}/db"));
+    assert_eq!(read(Flags::default(), &[], ""), (None, 10, "syncline".to_owned(), true));
+    let file = "database_url = \"postgres://pooler/db\"\ndatabase_listen_url = \"postgres://ann:canary@file/db\"\n\
+         database_connections = 3\nschema = \"file\"\nmigrate = false\n";
+    assert_eq!(read(Flags::default(), &[], file), (url("file"), 3, "file".to_owned(), false));
+    let environment = [
+        ("DATABASE_LISTEN_URL", "postgres://ann:canary@environment/db"),
+        ("DATABASE_CONNECTIONS", "4"),
+        ("SYNCLINE_SCHEMA", "environment"),
+        ("SYNCLINE_MIGRATE", "true"),
+    ];
+    let from_environment = (url("environment"), 4, "environment".to_owned(), true);
+    assert_eq!(read(Flags::default(), &environment, file), from_environment);
+    let flags = Flags {
+        database_listen_url: url("flag"),
+        database_connections: Some("5".to_owned()),
+        schema: Some("flag".to_owned()),
+        no_migrate: true,
+        ..Flags::default()
+    };
+    assert_eq!(read(flags, &environment, file), (url("flag"), 5, "flag".to_owned(), false));
+
+    let config = load(file).unwrap();
+    assert!(config.secrets().contains(&"canary".to_owned()), "{:?}", config.secrets());
+    let printed = config.to_string();
+    assert!(printed.contains("database_connections = 3") && !printed.contains("canary"), "{printed}");
+    for (environment, problem) in [
+        (("DATABASE_CONNECTIONS", "1"), "database_connections: expected a number from 2 to 500"),
+        (("DATABASE_LISTEN_URL", "sqlite:x.db"), "database_listen_url: expected postgres://"),
+        (("DATABASE_LISTEN_URL", "postgres://h/db"), "database_listen_url: is for PostgreSQL"),
+        (("SYNCLINE_MIGRATE", "perhaps"), "migrate: expected true or false"),
+    ] {
+        let wrong = load_with("", Flags::default(), &[environment]).unwrap_err().to_string();
+        assert!(wrong.starts_with(&format!("environment {}: {problem}", environment.0)), "{wrong}");
+    }
+}
+
+#[test]
 fn a_mistake_is_named_with_its_source() {
     let wrong = load_with("", Flags::default(), &[("SYNCLINE_LISTEN", "3000")]).unwrap_err().to_string();
     assert!(wrong.starts_with("environment SYNCLINE_LISTEN: listen: expected an address"), "{wrong}");

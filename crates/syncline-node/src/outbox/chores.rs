@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use syncline_store::outbox::{self, KEEP_PROCESSED};
+use syncline_store::{minute_before, next_minute};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::reserve::Reserve;
 use super::shared::{Live, Shared};
 use crate::metrics::Registry;
 
-/// How often settings are read again.
-const SETTINGS_EVERY: Duration = Duration::from_secs(2);
+/// How old settings may be while something is sent or switched off, and before anything is claimed.
+pub(super) const SETTINGS_EVERY: Duration = Duration::from_secs(2);
 
 /// How often the disk is looked at.
 const DISK_EVERY: Duration = Duration::from_secs(10);
@@ -30,30 +32,44 @@ pub(super) async fn run(
 ) {
     let mut settings = tokio::time::interval(SETTINGS_EVERY);
     let mut disk = tokio::time::interval(DISK_EVERY);
-    let mut cleanup = tokio::time::interval(CLEANUP_EVERY);
+    let mut cleanup = Instant::now();
     loop {
         tokio::select! {
             () = halt.cancelled() => return,
             _ = settings.tick() => {
                 registry.tidy();
-                tune(&shared).await;
+                // While there is nothing to send they do not matter, and the database is left alone.
+                if !shared.is_idle() {
+                    tune(&shared).await;
+                }
             }
             _ = disk.tick() => check_disk(&shared, &mut reserve, false).await,
             () = shared.full.notified() => check_disk(&shared, &mut reserve, true).await,
-            _ = cleanup.tick() => {
+            () = tokio::time::sleep_until(cleanup) => {
                 halt.run_until_cancelled(clean(&shared)).await;
+                cleanup = minute_before(Instant::now() + CLEANUP_EVERY);
             }
+            () = next_minute() => tune(&shared).await,
         }
+    }
+}
+
+/// Reads what can be changed while running, unless that was done a moment ago.
+pub(super) async fn tune_if_old(shared: &Shared) {
+    if shared.tuned_at.lock().await.is_none_or(|at| at.elapsed() >= SETTINGS_EVERY) {
+        tune(shared).await;
     }
 }
 
 /// Reads what can be changed while running.
 pub(super) async fn tune(shared: &Shared) {
+    let mut tuned_at = shared.tuned_at.lock().await;
     let Ok(outbox::Settings { interval, batch_size, enabled, files_enabled, .. }) =
         shared.count_store_errors("settings", shared.outbox.settings()).await
     else {
         return;
     };
+    *tuned_at = Some(Instant::now());
     let usual = shared.usual;
     let live = Live {
         poll_interval: interval.unwrap_or(usual.poll_interval),

@@ -9,9 +9,11 @@
 //! finish; entries that are still under way then are given back.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use syncline_core::outbox::{Health, PAUSE, ReceiverState};
+use syncline_store::minute_before;
 use syncline_store::outbox::{Claimed, Kind};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Until;
 use super::batch::send_batch;
+use super::chores::tune_if_old;
 use super::shared::{Live, Shared};
 use super::upload::upload_file;
 use crate::store_retry;
@@ -98,8 +101,9 @@ impl Lane {
     async fn claim_and_send(&mut self) -> NextLook {
         // Every insert and every setting from here on is news.
         self.wakes.mark_unchanged();
+        tune_if_old(&self.shared).await;
         let live = *self.live.borrow_and_update();
-        let usual = Instant::now() + live.poll_interval;
+        let usual = minute_before((Instant::now() + live.poll_interval).into()).into();
         if !live.sends(self.kind) {
             return NextLook { at: usual, idle: true };
         }
@@ -149,14 +153,19 @@ impl Lane {
         for entry in entries {
             let (shared, give_up) = (Arc::clone(&self.shared), self.give_up.clone());
             match self.shared.file_kind(&entry).cloned() {
-                Some(kind) => drop(self.sends.spawn(upload_file(shared, claim, kind, entry, give_up))),
+                Some(kind) => self.start(upload_file(shared, claim, kind, entry, give_up)),
                 None => batch.push(entry),
             }
         }
         if !batch.is_empty() {
             let (shared, give_up) = (Arc::clone(&self.shared), self.give_up.clone());
-            self.sends.spawn(send_batch(shared, claim, batch, give_up));
+            self.start(send_batch(shared, claim, batch, give_up));
         }
+    }
+
+    fn start(&mut self, send: impl Future<Output = ReceiverState> + Send + 'static) {
+        self.shared.sends.fetch_add(1, Ordering::Relaxed);
+        self.sends.spawn(send);
     }
 
     /// Waits until there is a reason to look again.
@@ -182,6 +191,7 @@ impl Lane {
 
     /// Takes note of what a send showed of the receiver.
     fn observe(&mut self, ended: Result<ReceiverState, JoinError>) {
+        self.shared.sends.fetch_sub(1, Ordering::Relaxed);
         let receiver = match ended {
             Ok(receiver) => receiver,
             Err(error) => {

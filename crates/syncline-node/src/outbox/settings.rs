@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use syncline_core::outbox::SenderId;
+use syncline_store::Options;
 use url::{Host, Url};
 
 use super::kind::FileKind;
@@ -26,6 +27,14 @@ const BATCH_MAX_ENTRIES: u64 = 1_000;
 pub struct Settings {
     /// `DATABASE_URL`: the application's own database, where its outbox is.
     pub database_url: Secret,
+    /// `DATABASE_LISTEN_URL`: the same PostgreSQL database past a pooler, for the connection that listens.
+    pub database_listen_url: Option<Secret>,
+    /// `DATABASE_CONNECTIONS`: most connections to a PostgreSQL server.
+    pub database_connections: u32,
+    /// `SYNCLINE_SCHEMA`: our schema on PostgreSQL.
+    pub schema: String,
+    /// `SYNCLINE_MIGRATE`: whether a start makes our tables and brings them up to date.
+    pub migrate: bool,
     /// `FRONTEND_BASE_URL`: where everything goes.
     pub frontend: Url,
     /// `SYNCLINE_TOKEN`: what is presented there.
@@ -70,6 +79,14 @@ impl Settings {
         let mut read = Settings {
             // Stand-ins for missing values are never used: a problem was noted.
             database_url: database_url.unwrap_or_else(|| Secret::new("")),
+            database_listen_url: reader.optional("DATABASE_LISTEN_URL", settings::listen_url),
+            database_connections: reader
+                .optional("DATABASE_CONNECTIONS", settings::connections)
+                .unwrap_or(syncline_store::CONNECTIONS),
+            schema: reader
+                .optional("SYNCLINE_SCHEMA", settings::schema)
+                .unwrap_or_else(|| syncline_store::DEFAULT_SCHEMA.to_owned()),
+            migrate: reader.optional("SYNCLINE_MIGRATE", switch).unwrap_or(true),
             frontend: frontend
                 .unwrap_or_else(|| Url::parse("http://localhost").expect("a constant that reads")),
             token: reader.optional("SYNCLINE_TOKEN", settings::token),
@@ -104,12 +121,25 @@ impl Settings {
                 Err(problems) => reader.problems.extend(problems),
             }
         }
+        if read.database_listen_url.is_some() && !read.database_url.expose().starts_with("postgres") {
+            reader.note("DATABASE_LISTEN_URL", "is for PostgreSQL, and the database is none".to_owned());
+        }
         if reader.problems.is_empty() { Ok(read) } else { Err(InvalidSettings(reader.problems)) }
+    }
+
+    /// How the application's database is opened.
+    pub(super) fn store_options(&self) -> Options {
+        Options::default()
+            .schema(&self.schema)
+            .connections(self.database_connections)
+            .listen_url(self.database_listen_url.as_ref().map(Secret::expose))
+            .migrate(self.migrate)
     }
 
     /// Every text that must not appear in any output.
     pub fn secrets(&self) -> Vec<String> {
         let mut secrets = url_secrets(self.database_url.expose());
+        secrets.extend(self.database_listen_url.iter().flat_map(|url| url_secrets(url.expose())));
         secrets.extend(self.token.iter().map(|token| token.expose().to_owned()));
         secrets
     }
@@ -119,6 +149,12 @@ impl Display for Settings {
     /// As lines of an environment file, with every secret hidden.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "DATABASE_URL={}", redact_url(self.database_url.expose()))?;
+        if let Some(url) = &self.database_listen_url {
+            writeln!(f, "DATABASE_LISTEN_URL={}", redact_url(url.expose()))?;
+        }
+        writeln!(f, "DATABASE_CONNECTIONS={}", self.database_connections)?;
+        writeln!(f, "SYNCLINE_SCHEMA={}", self.schema)?;
+        writeln!(f, "SYNCLINE_MIGRATE={}", self.migrate)?;
         writeln!(f, "FRONTEND_BASE_URL={}", self.frontend)?;
         if self.token.is_some() {
             writeln!(f, "SYNCLINE_TOKEN={REDACTED}")?;
@@ -258,6 +294,39 @@ mod tests {
         assert_eq!(settings.timeout, Duration::from_secs(30));
         assert!(settings.files.is_empty() && settings.config.is_none());
         assert_eq!(settings.metrics_listen, None);
+    }
+
+    #[test]
+    fn op_05_the_database_of_the_application_is_opened_as_the_environment_says() {
+        let usual = load(&[]).unwrap();
+        assert_eq!(
+            (usual.database_connections, usual.migrate, usual.schema.as_str()),
+            (10, true, "syncline")
+        );
+        let set = [
+            ("DATABASE_URL", "postgres://pooler/db"),
+            ("DATABASE_LISTEN_URL", "postgres://ann:canary@direct/db"),
+            ("DATABASE_CONNECTIONS", "3"),
+            ("SYNCLINE_SCHEMA", "team"),
+            ("SYNCLINE_MIGRATE", "false"),
+        ];
+        let settings = load(&set).unwrap();
+        assert_eq!(
+            (settings.database_connections, settings.migrate, settings.schema.as_str()),
+            (3, false, "team")
+        );
+        assert!(
+            settings.secrets().contains(&"canary".to_owned()) && !settings.to_string().contains("canary")
+        );
+        assert!(settings.to_string().contains("DATABASE_LISTEN_URL=postgres://"), "{settings}");
+        for (wrong, what) in [
+            (("DATABASE_CONNECTIONS", "501"), "expected a number from 2 to 500"),
+            (("DATABASE_LISTEN_URL", "postgres://direct/db"), "is for PostgreSQL, and the database is none"),
+            (("SYNCLINE_SCHEMA", "A B"), "expected the name of a schema"),
+        ] {
+            let said = load(&[wrong]).unwrap_err();
+            assert!(said.starts_with(&format!("environment {}: {what}", wrong.0)), "{said}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! store until it has taken it, or until the worker stops.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use syncline_core::outbox::{SenderId, Verdict};
@@ -70,6 +70,10 @@ pub(super) struct Shared {
     pub(super) lease: Duration,
     pub(super) files: Vec<Arc<FileKind>>,
     pub(super) live: watch::Sender<Live>,
+    /// When the database's settings were read last. Held while they are.
+    pub(super) tuned_at: tokio::sync::Mutex<Option<tokio::time::Instant>>,
+    /// Batches and uploads under way, of both lanes.
+    pub(super) sends: AtomicUsize,
     /// The environment's values, for whatever the database's settings leave open.
     pub(super) usual: Live,
     pub(super) counts: Counts,
@@ -81,6 +85,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Whether nothing is under way, and nothing is held back.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sends.load(Ordering::Relaxed) == 0 && self.live.borrow().off().is_none()
+    }
+
     /// The kind of file that an entry stands for. An entry of a type that no kind declares is an ordinary one, whatever
     /// its name: it goes with the changes.
     pub(super) fn file_kind(&self, entry: &Entry) -> Option<&Arc<FileKind>> {

@@ -20,7 +20,8 @@ use crate::node::NodeId;
 
 type Starting = Box<dyn FnOnce(&CancellationToken, &TaskTracker) + Send>;
 type Scraping = Box<dyn Fn() + Send + Sync>;
-type Sweeping = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
+pub(crate) type Sweeping =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
 /// What the node offers a part, and where the part leaves what it brings.
 pub struct Setup<'a> {

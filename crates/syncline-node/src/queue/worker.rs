@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use syncline_core::queue::Answer;
 use syncline_store::queue::{Claimed, Run};
+use syncline_store::{MINUTE, minute_before};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ use super::handle::QueueHandle;
 use super::{Task, Work};
 use crate::store_retry;
 
-/// A queue with nothing to do is looked at this often, whatever was heard.
+/// A queue with something to do is looked at this often, whatever was heard. One with nothing to do, once a minute.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// How long calls under way may take to end when the node stops.
@@ -89,7 +90,11 @@ impl Worker {
                     let (handle, work) = (Arc::clone(&self.handle), Arc::clone(&self.work));
                     self.runs.spawn(perform(handle, work, run, self.give_up.clone()));
                 }
-                look_at.map_or(usual, |look_at| look_at.min(usual))
+                match look_at {
+                    Some(look_at) => look_at.min(usual),
+                    None if self.runs.is_empty() => minute_before((Instant::now() + MINUTE).into()).into(),
+                    None => usual,
+                }
             }
             Err(error) => {
                 self.handle.meters.store_errors.increment(1);

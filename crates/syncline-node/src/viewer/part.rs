@@ -75,7 +75,7 @@ impl Part for ViewerPart {
         let (kv, events) = (Arc::clone(setup.kv), setup.events.clone());
         let clock = Arc::new(clock::now);
         let viewers = Viewers::new(&self.settings, setup.node.clone(), kv, events, clock, setup.registry);
-        let viewers = Arc::new(viewers);
+        let viewers = Arc::new(viewers.announcing_in(setup.store));
         let kinds = JobKinds::default();
         let deps = SchedulerDeps {
             node: setup.node.to_string(),

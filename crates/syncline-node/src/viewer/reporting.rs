@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use syncline_core::time::Timestamp;
 use syncline_core::viewer::{Draft, REPORT_TTL, Report};
+use syncline_store::Topic;
 
-use super::{Refused, ReportOutcome, Viewers, peers};
+use super::{PEERS_EVERY, Refused, ReportOutcome, Viewers, peers};
 use crate::clock;
 
 /// Longest wait for the store before it counts as unreadable.
@@ -50,7 +51,36 @@ impl Viewers {
         }
         let failed = failure.is_some();
         self.reports.send_replace(ReportOutcome { failed });
+        // A report of nobody is no news, unless it is the first, or somebody watched before.
+        let watched = draft.report.watched_for_ms > 0;
+        let is_news = !failed
+            && (self.told_watched.swap(watched, Ordering::Relaxed) || watched || draft.report.seq == 1);
+        if let Some(store) = self.store.as_ref().filter(|_| is_news) {
+            // A promise to nobody: the report is there, and is found a little later.
+            let announced = tokio::time::timeout(STORE_TIMEOUT, store.announce(Topic::Viewer)).await;
+            if let Ok(Err(error)) = announced {
+                tracing::debug!(%error, "other nodes could not be told of the report of viewers");
+            }
+        }
         !failed
+    }
+
+    /// Reads the reports of the other nodes: every few seconds while somebody watches anywhere, otherwise when there are news.
+    pub(super) async fn keep_reading(&self) {
+        // Subscribed to before the first look: what is stored after it is news.
+        let mut news = self.store.as_ref().map(|store| store.news(Topic::Viewer));
+        loop {
+            let read = self.read_peers().await;
+            self.publish_occupancy(false);
+            if self.local().own_report.may_renew(self.now()) {
+                self.local().own_report.want();
+                self.report_wanted.notify_one();
+            }
+            match &mut news {
+                Some(news) if read && !self.snapshot().occupied => news.heard(PEERS_EVERY).await,
+                _ => tokio::time::sleep(PEERS_EVERY).await,
+            }
+        }
     }
 
     async fn put(&self, draft: Draft) -> Result<(), String> {

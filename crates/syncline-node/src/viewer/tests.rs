@@ -129,6 +129,7 @@ impl Member {
 
     /// One tick of the second hand, now.
     async fn tick(&self) {
+        self.viewers.read_peers().await;
         self.viewers.tick(0, &mut Snapshot::default()).await;
     }
 

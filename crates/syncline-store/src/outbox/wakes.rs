@@ -37,6 +37,13 @@ impl Wakes {
         self.changes.subscribe()
     }
 
+    /// Ends what follows other processes; its connection is closed then.
+    pub(crate) async fn stop(&self) {
+        let mut following =
+            std::mem::take(&mut *self.following.lock().unwrap_or_else(PoisonError::into_inner));
+        following.shutdown().await;
+    }
+
     /// Starts what follows other processes, unless that was done. It must not keep the engine alive.
     pub(crate) fn follow<F>(&self, follower: impl FnOnce() -> F)
     where

@@ -1,25 +1,25 @@
 //! Locks on PostgreSQL. Leases are counted on the database's clock, read again when the row is ours.
 //!
-//! A grant is one statement and durable when it is answered: nothing is lost with a node, the server or its power.
+//! A grant is one statement and durable when it is answered: nothing is lost with a node, the server or its power. With a primary
+//! whose standbys did not confirm, grants can be lost; [`history`] says what happens then.
 //! A clock of the server that was set back makes leases look longer than any may be; they are shortened to the longest
 //! as soon as somebody asks for the lock.
 //!
 //! Who waits says so in the row (`wanted_until`), and the release then announces itself by `NOTIFY`, in its own
-//! transaction: a release nobody waits for does not pay for it. Behind a pooler `LISTEN` does not work; there, and
-//! while the listening connection is lost, whoever waits looks every [`LOOK_EVERY_WITHOUT_NOTICES`].
+//! transaction: a release nobody waits for does not pay for it. Where announcements are not heard, whoever waits looks every
+//! [`LOOK_EVERY_WITHOUT_NOTICES`].
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgPool;
 use syncline_core::lock::{LeaseId, Name, Refused, Token, Ttl};
 use tokio::task::JoinSet;
 
 use super::Engine;
-use super::listen::Listener;
-use crate::database::statements_of;
+use super::notices::{Heard, Subscription};
+use crate::database::{Database, statements_of};
+use crate::lock::history::{self, Settled};
 use crate::lock::{
     self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
     Row, holding, token_of,
@@ -32,8 +32,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY_WITHOUT_NOTICES: Duration = Duration::from_millis(50);
 /// How long one look keeps a row marked as wanted.
 const WANTED_FOR_MS: i64 = 60_000;
-/// How long the listener rests after its connection could not be made.
-const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How old a raised floor must be before rows below it go: longer than any statement lasts.
 const FLOOR_SETTLES_MS: i64 = 60_000;
 const CHANNEL: &str = "lock";
@@ -45,26 +43,9 @@ statements_of!("lock.postgres":
 /// What all ports of one engine share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    notices: Arc<ReleaseNotices>,
-    /// Listens for the releases of other nodes, once somebody waits. Ends with this, whether or not the store was closed.
-    listening: Mutex<JoinSet<()>>,
-}
-
-/// What the waiters and the listener share.
-#[derive(Debug)]
-struct ReleaseNotices {
     waiters: Arc<ReleaseWaiters>,
-    /// What our own notices begin with: the waiters here were notified already.
-    own_prefix: String,
-    /// Whether the notices of other nodes arrive at the moment.
-    is_listening: AtomicBool,
-}
-
-impl Default for ReleaseNotices {
-    fn default() -> Self {
-        let own_prefix = format!("{:016x} ", rand::random::<u64>());
-        Self { waiters: Arc::default(), own_prefix, is_listening: AtomicBool::new(false) }
-    }
+    /// Passes on the releases of other nodes, once somebody waits. Ends with this, whether or not the store was closed.
+    following: Mutex<JoinSet<()>>,
 }
 
 /// The lock port on PostgreSQL.
@@ -86,41 +67,44 @@ impl Locks for PostgresLocks {
             if let Some((token,)) = granted {
                 return Ok(Acquired::Granted { token: token_of(token) });
             }
-            // Between the two statements it may have been given back, and then it is asked for again.
             if let Some(held) = self.held(request).await? {
                 return Ok(Acquired::Held(held));
+            }
+            // Between the two statements it may have been given back, or the floor did not fit: it is asked for again.
+            let Settled { quiet_ms, .. } = self.settle(ttl_ms(request.ttl)).await?;
+            if quiet_ms > 0 {
+                return Ok(Acquired::Quiet { left: Duration::from_millis(quiet_ms.unsigned_abs()) });
             }
         }
     }
 
     async fn renew(&self, name: &Name, lease: LeaseId, ttl: Ttl) -> Result<Result<Token, Refused>, Error> {
-        let renew = self.engine.query(RENEW).bind(name.as_str().to_owned()).bind(lease.text());
-        let mut session = self.engine.statement().await?;
-        let renewed: Option<(i64,)> = session.first(renew.bind(ttl_ms(ttl))).await?;
-        session.commit().await?;
-        self.answer(name, lease, renewed.map(|(token,)| token)).await
+        let mut renewed = self.renew_once(name, lease, ttl).await?;
+        if renewed.is_none() && self.settle(ttl_ms(ttl)).await?.changed {
+            renewed = self.renew_once(name, lease, ttl).await?;
+        }
+        self.answer(name, lease, renewed).await
     }
 
     async fn release(&self, name: &Name, lease: LeaseId) -> Result<Result<Token, Refused>, Error> {
         let release = self.engine.query(RELEASE).bind(name.as_str().to_owned()).bind(lease.text());
-        let release =
-            release.bind(self.engine.schema().channel(CHANNEL)).bind(self.notices().own_prefix.clone());
+        let release = release.bind(self.engine.schema().channel(CHANNEL)).bind(self.own_prefix());
         let mut session = self.engine.statement().await?;
         let released: Option<(i64, Option<String>)> = session.first(release).await?;
         session.commit().await?;
         if released.is_some() {
-            self.notices().waiters.notify_one(name.as_str());
+            self.engine.locks.waiters.notify_one(name.as_str());
         }
         self.answer(name, lease, released.map(|(token, _)| token)).await
     }
 
     async fn force_release(&self, name: &Name) -> Result<Option<Holding>, Error> {
         let force = self.engine.query(FORCE).bind(name.as_str().to_owned());
-        let force = force.bind(self.engine.schema().channel(CHANNEL)).bind(self.notices().own_prefix.clone());
+        let force = force.bind(self.engine.schema().channel(CHANNEL)).bind(self.own_prefix());
         let mut session = self.engine.statement().await?;
         let ended: Option<(String, String, i64, i64, i64, Option<String>)> = session.first(force).await?;
         session.commit().await?;
-        self.notices().waiters.notify_one(name.as_str());
+        self.engine.locks.waiters.notify_one(name.as_str());
         Ok(ended
             .map(|(name, holder, token, age_ms, left_ms, _)| holding((name, holder, token, age_ms, left_ms))))
     }
@@ -141,17 +125,14 @@ impl Locks for PostgresLocks {
     }
 
     fn watch(&self, name: &Name) -> ReleaseWatch {
-        let notices = self.notices();
-        if !self.engine.pooled {
-            let mut listening = self.engine.locks.listening.lock().unwrap_or_else(PoisonError::into_inner);
-            if listening.is_empty() {
-                let (store, pool) = (Arc::clone(&self.engine.store), self.engine.pool.clone());
-                let channel = self.engine.schema().channel(CHANNEL);
-                listening.spawn(listen(store, pool, channel, Arc::clone(notices)));
-            }
+        let shared = &self.engine.locks;
+        let heard = self.engine.notices.subscribe(&self.engine, CHANNEL);
+        let look_every = if heard.is_listening() { LOOK_EVERY } else { LOOK_EVERY_WITHOUT_NOTICES };
+        let mut following = shared.following.lock().unwrap_or_else(PoisonError::into_inner);
+        if following.is_empty() {
+            following.spawn(follow(heard, Arc::clone(&shared.waiters), self.own_prefix()));
         }
-        let is_listening = notices.is_listening.load(Ordering::Acquire);
-        notices.waiters.watch(name, if is_listening { LOOK_EVERY } else { LOOK_EVERY_WITHOUT_NOTICES })
+        shared.waiters.watch(name, look_every)
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
@@ -163,6 +144,8 @@ impl Locks for PostgresLocks {
         let mut session = self.engine.statement().await?;
         session.execute(self.engine.query(RAISE_FLOOR).bind(FLOOR_SETTLES_MS)).await?;
         session.commit().await?;
+        // Whether or not anybody asks for a lock: what was lost is over the sooner.
+        self.settle(0).await?;
         Ok(forgotten)
     }
 }
@@ -172,8 +155,26 @@ impl PostgresLocks {
         Self { engine }
     }
 
-    fn notices(&self) -> &Arc<ReleaseNotices> {
-        &self.engine.locks.notices
+    /// What our own notices begin with: the waiters here were notified already.
+    fn own_prefix(&self) -> String {
+        format!("{} ", self.engine.notices.own())
+    }
+
+    async fn renew_once(&self, name: &Name, lease: LeaseId, ttl: Ttl) -> Result<Option<i64>, Error> {
+        let renew = self.engine.query(RENEW).bind(name.as_str().to_owned()).bind(lease.text());
+        let mut session = self.engine.statement().await?;
+        let renewed: Option<(i64,)> = session.first(renew.bind(ttl_ms(ttl))).await?;
+        session.commit().await?;
+        Ok(renewed.map(|(token,)| token))
+    }
+
+    /// Makes the floor fit the server's history and a lease of this length.
+    async fn settle(&self, ttl_ms: i64) -> Result<Settled, Error> {
+        let database = Database::new(self.engine.clone());
+        let settle = database.write(move |transaction| {
+            Box::pin(async move { history::settle(transaction, ttl_ms, CLOCK_TOKEN_MAX).await })
+        });
+        settle.await
     }
 
     /// Who has the lock, if anybody has; marked as wanted if whoever asks will wait.
@@ -206,31 +207,22 @@ impl PostgresLocks {
     }
 }
 
-/// Passes on what other nodes announce, until the store is closed or gone.
-async fn listen(store: Arc<str>, pool: PgPool, channel: String, notices: Arc<ReleaseNotices>) {
-    while !pool.is_closed() {
-        if let Err(error) = listen_once(&pool, &channel, &notices).await {
-            tracing::debug!(%store, %error, "the listening connection for lock releases failed; it is opened again");
-        }
-        notices.is_listening.store(false, Ordering::Release);
-        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
-    }
-}
-
-/// Listens for as long as the connection lasts.
-async fn listen_once(pool: &PgPool, channel: &str, notices: &ReleaseNotices) -> sqlx::Result<()> {
-    let mut listener = Listener::open(pool, channel).await?;
-    notices.is_listening.store(true, Ordering::Release);
-    // What was announced before this moment was not heard.
-    notices.waiters.notify_all();
-    while let Some(notice) = listener.next().await? {
-        let payload = notice.payload();
-        if let Some((_, name)) = payload.split_once(' ').filter(|_| !payload.starts_with(&notices.own_prefix))
-        {
-            notices.waiters.notify_one(name);
+/// Passes on what other nodes announce, until the store is gone.
+async fn follow(mut heard: Subscription, waiters: Arc<ReleaseWaiters>, own_prefix: String) {
+    while let Some(heard) = heard.next().await {
+        match heard {
+            // What was announced before this moment was not heard.
+            Heard::Listening => waiters.notify_all(),
+            Heard::Notice(payload) if payload.starts_with(&own_prefix) => {}
+            Heard::Notice(payload) => {
+                if let Some((_, name)) = payload.split_once(' ') {
+                    waiters.notify_one(name);
+                }
+            }
+            // Who waits looks once a second in any case, and more often from the next time on.
+            Heard::Lost => {}
         }
     }
-    Ok(())
 }
 
 fn ttl_ms(ttl: Ttl) -> i64 {

@@ -2,13 +2,10 @@
 
 mod notifier;
 
-use std::convert::Infallible;
-
 use async_trait::async_trait;
 
 pub(super) use self::notifier::Notifier;
 use super::Engine;
-use crate::Error;
 use crate::queue::registry::QueueRegistry;
 use crate::queue::table::QueueNotices;
 
@@ -26,8 +23,13 @@ impl PostgresQueueNotices {
 
 #[async_trait]
 impl QueueNotices for PostgresQueueNotices {
-    async fn listen(&self, registry: &QueueRegistry) -> Result<Infallible, Error> {
-        self.engine.notifier.listen(&self.engine, registry).await
+    async fn listen(&self, registry: &QueueRegistry) {
+        self.engine.notifier.listen(&self.engine, registry).await;
+        std::future::pending().await
+    }
+
+    fn may_have_changed(&self) -> bool {
+        true
     }
 
     fn announce(&self, queue: &str) {

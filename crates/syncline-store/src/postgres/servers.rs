@@ -18,6 +18,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
 use tokio::time::timeout;
 
+use super::product::{self, Verdict};
 use super::{PARAMETERS, no_answer, session};
 use crate::Error;
 
@@ -99,7 +100,13 @@ impl Servers {
     /// Finds the server that takes writes, or says why none does. For opening a store.
     pub(super) async fn find(&self, store: &str) -> Result<(), Error> {
         let reason = match self.ask_all().await {
-            Ok(server) => {
+            Ok((server, untried)) => {
+                if let Some(name) = untried {
+                    tracing::warn!(
+                        store,
+                        "this is {name}, on which nobody has tried it; PostgreSQL is what is tested"
+                    );
+                }
                 *self.current() = Current { server, since: Instant::now() };
                 return Ok(());
             }
@@ -118,7 +125,7 @@ impl Servers {
         }
         let (servers, pool) = (Arc::clone(self), pool.clone());
         tokio::spawn(async move {
-            if let Ok(server) = servers.ask_all().await {
+            if let Ok((server, _)) = servers.ask_all().await {
                 servers.switch_to(server, &pool);
             }
             servers.looking.store(false, Ordering::Release);
@@ -137,13 +144,13 @@ impl Servers {
     }
 
     /// The first that says it takes writes, or what each said instead.
-    async fn ask_all(&self) -> Result<usize, Vec<(usize, Failure)>> {
+    async fn ask_all(&self) -> Result<(usize, Option<&'static str>), Vec<(usize, Failure)>> {
         let ask = |server: usize| async move { (server, ask(&self.all[server]).await) };
         let mut answers: FuturesUnordered<_> = (0..self.all.len()).map(ask).collect();
         let mut failures = Vec::new();
         while let Some((server, answer)) = answers.next().await {
             match answer {
-                Ok(()) => return Ok(server),
+                Ok(untried) => return Ok((server, untried)),
                 Err(failure) => failures.push((server, failure)),
             }
         }
@@ -200,6 +207,8 @@ enum Failure {
     Standby,
     #[error("no answer within {} s", ASK_MAX.as_secs())]
     Silent,
+    #[error("{0}")]
+    Foreign(String),
     #[error(transparent)]
     Failed(sqlx::Error),
 }
@@ -209,6 +218,7 @@ impl Failure {
         match self {
             Failure::Standby => standby(store),
             Failure::Silent => no_answer(store, ASK_MAX),
+            Failure::Foreign(reason) => Error::Denied { store: store.to_owned(), reason },
             Failure::Failed(error) => Error::postgres(store, &error),
         }
     }
@@ -219,17 +229,21 @@ pub(super) fn standby(store: &str) -> Error {
     Error::Unreachable { store: store.to_owned(), reason: STANDBY.to_owned() }
 }
 
-/// Connects once and asks whether the server takes writes.
-async fn ask(options: &PgConnectOptions) -> Result<(), Failure> {
+/// Connects once and asks what the server is, and whether it takes writes. The product that nobody has tried, if it is one.
+async fn ask(options: &PgConnectOptions) -> Result<Option<&'static str>, Failure> {
     let asked = timeout(ASK_MAX, async {
         let mut connection = options.connect().await?;
-        let standby = is_standby(&mut connection).await?;
+        // Before anything that another product may not have.
+        let verdict = product::ask(&mut connection).await?;
+        let standby = !matches!(verdict, Verdict::Refused(_)) && is_standby(&mut connection).await?;
         connection.close().await?;
-        sqlx::Result::Ok(standby)
+        sqlx::Result::Ok((verdict, standby))
     });
     match asked.await {
-        Ok(Ok(false)) => Ok(()),
-        Ok(Ok(true)) => Err(Failure::Standby),
+        Ok(Ok((Verdict::Refused(reason), _))) => Err(Failure::Foreign(reason)),
+        Ok(Ok((_, true))) => Err(Failure::Standby),
+        Ok(Ok((Verdict::Untried(name), false))) => Ok(Some(name)),
+        Ok(Ok((Verdict::Usable, false))) => Ok(None),
         Ok(Err(error)) => Err(Failure::Failed(error)),
         Err(_) => Err(Failure::Silent),
     }

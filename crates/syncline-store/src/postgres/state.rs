@@ -1,20 +1,17 @@
 //! How other nodes hear of changes of shared state on PostgreSQL.
 //!
 //! A change is announced by `NOTIFY` after its transaction, because PostgreSQL lets transactions that announce something commit one
-//! after the other; what comes while one announcement is under way goes with the next. Behind a pooler `LISTEN` does not work; there,
-//! while the listening connection is lost, and where a node dies between commit and announcement, what other nodes took is found
-//! when devices ask again by themselves.
+//! after the other; what comes while one announcement is under way goes with the next. Where announcements are not heard, and where a
+//! node dies between commit and announcement, what other nodes took is found when devices ask again by themselves.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
-use sqlx::postgres::PgPool;
 use tokio::sync::broadcast;
 
 use super::Engine;
-use super::listen::Listener;
+use super::notices::{Heard, Subscription};
 use crate::Error;
 use crate::database::statements_of;
 use crate::state::port::ChangeNotices;
@@ -23,15 +20,11 @@ use crate::state::{ChangeBroadcast, SpaceChanged};
 statements_of!("state.postgres": NOTIFY);
 
 const CHANNEL: &str = "state";
-/// How long the listener rests after its connection could not be made.
-const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What all ports of one engine share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shared {
     changes: ChangeBroadcast,
-    /// What our own notices begin with: the listeners here were notified already.
-    own_prefix: String,
     started: AtomicBool,
     pending: Mutex<PendingNotices>,
 }
@@ -43,18 +36,6 @@ struct PendingNotices {
     numbers: HashMap<String, u64>,
     /// Whether a task is sending them.
     sending: bool,
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        let own_prefix = format!("{:016x} ", rand::random::<u64>());
-        Self {
-            changes: ChangeBroadcast::default(),
-            own_prefix,
-            started: AtomicBool::new(false),
-            pending: Mutex::default(),
-        }
-    }
 }
 
 /// The notices of one engine.
@@ -83,9 +64,10 @@ impl ChangeNotices for PostgresNotices {
 
     fn listen(&self) -> broadcast::Receiver<SpaceChanged> {
         let shared = &self.engine.states;
-        if !self.engine.pooled && !shared.started.swap(true, Ordering::AcqRel) {
-            let (pool, channel) = (self.engine.pool.clone(), self.engine.schema().channel(CHANNEL));
-            tokio::spawn(listen(pool, channel, Arc::downgrade(&self.engine.states)));
+        if !shared.started.swap(true, Ordering::AcqRel) {
+            let heard = self.engine.notices.subscribe(&self.engine, CHANNEL);
+            let own_prefix = format!("{} ", self.engine.notices.own());
+            tokio::spawn(follow(heard, own_prefix, Arc::downgrade(shared)));
         }
         shared.changes.listen()
     }
@@ -102,8 +84,8 @@ async fn send_notices(engine: Engine) {
         if numbers.is_empty() {
             return;
         }
-        let own_prefix = &engine.states.own_prefix;
-        let notices = numbers.iter().map(|(space, number)| format!("{own_prefix}{number} {space}"));
+        let own = engine.notices.own();
+        let notices = numbers.iter().map(|(space, number)| format!("{own} {number} {space}"));
         if let Err(error) = announce(&engine, notices.collect()).await {
             tracing::debug!(%error, "other nodes could not be notified of changes; devices find them by asking");
         }
@@ -117,27 +99,15 @@ async fn announce(engine: &Engine, notices: Vec<String>) -> Result<(), Error> {
     session.commit().await
 }
 
-/// Passes on what other nodes announce, until the store is closed or gone.
-async fn listen(pool: PgPool, channel: String, shared: Weak<Shared>) {
-    while !pool.is_closed() && shared.strong_count() > 0 {
-        if let Err(error) = listen_once(&pool, &channel, &shared).await {
-            tracing::debug!(%error, "the listening connection for state changes failed; it is opened again");
-        }
-        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
-    }
-}
-
-/// Listens for as long as the connection lasts.
-async fn listen_once(pool: &PgPool, channel: &str, shared: &Weak<Shared>) -> sqlx::Result<()> {
-    let mut listener = Listener::open(pool, channel).await?;
-    while let Some(notice) = listener.next().await? {
-        let Some(shared) = shared.upgrade() else { return Ok(()) };
-        let payload = notice.payload();
-        let told = payload.split_once(' ').filter(|_| !payload.starts_with(&shared.own_prefix));
+/// Passes on what other nodes announce, until the store is gone.
+async fn follow(mut heard: Subscription, own_prefix: String, shared: Weak<Shared>) {
+    while let Some(heard) = heard.next().await {
+        let Heard::Notice(payload) = heard else { continue };
+        let Some(shared) = shared.upgrade() else { return };
+        let told = payload.split_once(' ').filter(|_| !payload.starts_with(&own_prefix));
         let told = told.and_then(|(_, told)| told.split_once(' '));
         if let Some((number, space)) = told.and_then(|(number, space)| Some((number.parse().ok()?, space))) {
             shared.changes.send(space, number);
         }
     }
-    Ok(())
 }

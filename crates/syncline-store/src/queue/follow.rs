@@ -1,8 +1,9 @@
 //! Following what other processes do to a queue.
 //!
 //! Where the database can notify, it does ([`QueueNotices`](super::table::QueueNotices)). Polling the headers of the queues that somebody watches is
-//! the net below that, and the only way where it cannot. The task ends when nobody watches any more or the store is
-//! closed, so it keeps nothing open that nobody wants.
+//! the net below that, and the only way where it cannot. Queues in which nothing happens are polled once a minute while
+//! announcements are heard, and where another process would have to write to a file for something to happen. The task ends when
+//! nobody watches any more or the store is closed, so it keeps nothing open that nobody wants.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,13 +11,12 @@ use std::time::Duration;
 use super::registry::QueueRegistry;
 use super::table::Tables;
 use crate::Error;
+use crate::minute::next_minute;
 
 /// How often the headers are polled where nothing is notified.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often they are where the database notifies, in case a notification was lost.
+/// How often they are where the database notifies and something happens, in case a notification was lost.
 const LOOK_EVERY_WHILE_LISTENING: Duration = Duration::from_secs(5);
-/// How long after the listening connection was lost it is opened again.
-const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// Starts to follow what is watched, unless somebody does.
 pub(crate) fn start(tables: &Tables, registry: &QueueRegistry) {
@@ -25,7 +25,7 @@ pub(crate) fn start(tables: &Tables, registry: &QueueRegistry) {
         tokio::spawn(async move {
             tokio::select! {
                 () = look(&tables, &registry) => {}
-                () = listen(&tables, &registry) => {}
+                () = tables.notices().listen(&registry) => {}
             }
         });
     }
@@ -34,30 +34,43 @@ pub(crate) fn start(tables: &Tables, registry: &QueueRegistry) {
 async fn look(tables: &Tables, registry: &QueueRegistry) {
     let mut known: HashMap<String, i64> = HashMap::new();
     while let Some(watched) = registry.watched_or_stop() {
+        let mut news = false;
         match tables.versions(watched).await {
             Ok(versions) => {
                 for (queue, version) in versions {
                     // The first look counts as news: who watches may have missed what came before it.
                     if known.insert(queue.clone(), version) != Some(version) {
                         registry.changed(&queue);
+                        news = true;
                     }
                 }
             }
             Err(Error::Closed { .. }) => return registry.stop_following(),
             Err(error) => {
                 tracing::debug!(%error, "the versions of the watched queues could not be read; it is tried again");
+                news = true;
             }
         }
-        tokio::time::sleep(if registry.is_listening() { LOOK_EVERY_WHILE_LISTENING } else { LOOK_EVERY })
-            .await;
+        tokio::select! {
+            () = next_minute() => {}
+            () = until_due(tables, registry, news) => {}
+        }
     }
 }
 
-async fn listen(tables: &Tables, registry: &QueueRegistry) {
+/// Ends when it is time to look again before the minute is over.
+async fn until_due(tables: &Tables, registry: &QueueRegistry, news: bool) {
+    let mut waited = Duration::ZERO;
     loop {
-        let Err(error) = tables.notices().listen(registry).await;
-        registry.set_listening(false);
-        tracing::debug!(%error, "the listening connection for queues failed; changes are polled until it is opened again");
-        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+        tokio::time::sleep(LOOK_EVERY).await;
+        waited += LOOK_EVERY;
+        let due = match registry.is_listening() {
+            // What is announced reaches the watchers by itself.
+            true => news && waited >= LOOK_EVERY_WHILE_LISTENING,
+            false => tables.notices().may_have_changed(),
+        };
+        if due || !registry.is_watched() {
+            return;
+        }
     }
 }

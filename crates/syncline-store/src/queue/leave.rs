@@ -1,15 +1,13 @@
-//! Leaving the line: what outcomes make of rows, and how old results go.
+//! Leaving the line: rows for what core decides.
 
 use std::collections::HashMap;
 
-use syncline_core::queue::{Answer, Limits, Outcome, Settled};
+use syncline_core::queue::line::{KeyUpdate, Row, RowState};
+use syncline_core::queue::{Answer, Limits, Outcome};
 
-use super::row::{Header, KeyUpdate, Row, RowState, ms};
-use super::table::{Table, Work};
+use super::row::Header;
+use super::table::{Table, Trimmed, Work};
 use crate::Error;
-
-/// Results beyond the limit that one transaction deletes, besides as many as it brings.
-const TRIM_STEP: usize = 1_000;
 
 /// Ends keys in line by outcomes that came from elsewhere; brings how many there were, and how many results were dropped for them.
 pub(crate) struct Dequeue {
@@ -31,7 +29,7 @@ impl Work for Dequeue {
         let updates: Vec<KeyUpdate> = self
             .outcomes
             .into_iter()
-            .filter_map(|(key, outcome)| Some(leave(&mut header, rows.remove(&key)?, outcome, None)))
+            .filter_map(|(key, outcome)| Some(header.line.leave(rows.remove(&key)?, outcome, None)))
             .collect();
         let left = updates.len();
         replace(table, &mut header, &self.limits, updates).await?;
@@ -39,61 +37,8 @@ impl Work for Dequeue {
             header.changes += 1;
             table.save(&header).await?;
         }
-        Ok((left, header.dropped))
+        Ok((left, header.line.dropped))
     }
-}
-
-/// What `outcome` makes of a row in line. `reason` says why a retry is one.
-pub(super) fn leave(
-    header: &mut Header,
-    mut row: Row,
-    outcome: Outcome<String>,
-    reason: Option<String>,
-) -> KeyUpdate {
-    let (arrival_no, again) = (row.arrival_no, row.again);
-    header.count(&row, -1);
-    if matches!(outcome, Outcome::Excused { .. }) {
-        row.attempts = (row.attempts - 1).max(0);
-    }
-    let (mut due, mut kept, mut result) = (None, None, None);
-    let (at, settled) = match outcome {
-        // These start another run after `again` was asked for, which is the one more run.
-        Outcome::Waiting => {
-            row.attempts = (row.attempts - 1).max(0);
-            row.wait(0, header.take_tail());
-            (RowState::Line, Settled::Waiting)
-        }
-        Outcome::Retrying { due: at } | Outcome::Excused { due: at } => {
-            (due, kept) = (Some(ms(at)), reason);
-            header.next_due = Some(header.next_due.map_or(ms(at), |next| next.min(ms(at))));
-            (RowState::Retrying, Settled::Retrying { due: at })
-        }
-        _ if again => {
-            let tail = header.take_tail();
-            row.wait(tail, tail);
-            row.start_over();
-            (RowState::Line, Settled::Again)
-        }
-        Outcome::Done(text) => {
-            result = Some(text);
-            header.done_total += 1;
-            (RowState::Done, Settled::Done)
-        }
-        Outcome::Failed(why) => {
-            kept = Some(why);
-            header.failed_total += 1;
-            (RowState::Failed, Settled::Failed)
-        }
-        Outcome::Dead(why) => {
-            kept = Some(why);
-            (RowState::Dead, Settled::Dead)
-        }
-    };
-    if at != RowState::Line {
-        (row.at, row.rank, row.call, row.again) = (at, header.take_tail(), None, false);
-    }
-    header.count(&row, 1);
-    KeyUpdate { arrival_no, row, due, reason: kept.map(super::check::reason), result, settled }
 }
 
 /// Writes what became of rows, and lets the oldest results go where there are too many.
@@ -106,12 +51,9 @@ pub(super) async fn replace(
     if updates.is_empty() {
         return Ok(());
     }
-    // First in line again, in the order they come in.
-    let first = || updates.iter().filter(|update| update.settled == Settled::Waiting).count();
-    let start = header.take_front(first());
-    let unrun = updates.iter_mut().filter(|update| update.settled == Settled::Waiting);
-    for (update, rank) in unrun.zip(start..) {
-        update.row.rank = rank;
+    header.line.put_first(&mut updates);
+    for update in &mut updates {
+        update.reason = update.reason.take().map(super::check::reason);
     }
     table.replace(&updates).await?;
     trim(table, header, limits, updates.len()).await
@@ -124,14 +66,10 @@ pub(super) async fn trim(
     limits: &Limits,
     brought: usize,
 ) -> Result<(), Error> {
-    let beyond =
-        usize::try_from(header.done + header.failed).unwrap_or(0).saturating_sub(limits.max_results as usize);
+    let beyond = header.line.results_beyond(limits, brought);
     if beyond > 0 {
-        let trimmed = table.trim(header.trimmed, beyond.min(brought + TRIM_STEP)).await?;
-        header.done -= trimmed.done;
-        header.failed -= trimmed.failed;
-        header.dropped += (trimmed.done + trimmed.failed).unsigned_abs();
-        header.trimmed = trimmed.up_to.map_or(header.trimmed, |rank| rank + 1);
+        let Trimmed { up_to, done, failed } = table.trim(header.line.trimmed, beyond).await?;
+        header.line.trim(done, failed, up_to);
     }
     Ok(())
 }

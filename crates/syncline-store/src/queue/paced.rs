@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
+use syncline_core::queue::line::Row;
 use syncline_core::queue::{Answer, Health, Limits, Pacer, Permit, Settled, Wait, Why};
 use syncline_core::time::Timestamp;
 
-use super::enqueue::make_room;
 use super::registry::ProcessClock;
-use super::row::{Header, Row, Success};
+use super::row::{Header, Success};
 use super::table::{Table, Work};
-use super::{Claimed, Ended, Run, Status, leave, order, pace};
+use super::{Claimed, Ended, Run, Status, enqueue, leave, order, pace};
 use crate::Error;
 
 /// Retries that come back in one transaction; the rest in the next.
@@ -98,7 +98,7 @@ impl Work for Settle {
             .collect();
         let ended = transaction.finish(answers).await?;
         transaction.close(true).await?;
-        let dropped = transaction.header.dropped;
+        let dropped = transaction.header.line.dropped;
         Ok((ended, dropped, paced.pacer))
     }
 }
@@ -125,8 +125,8 @@ pub(crate) fn look(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> O
     pacer.adopt(clock.seen(header.now()), Some(read));
     let now = clock.now();
     let lost = pacer.next_loss_at().is_some_and(|at| at <= now);
-    let due = header.next_due.is_some_and(|due| due <= header.now_ms);
-    let startable = (header.waiting > 0 || due) && pacer.ready(clock.asking(pacer)).is_ok();
+    let due = header.line.next_due.is_some_and(|due| due <= header.now_ms);
+    let startable = (header.line.waiting > 0 || due) && pacer.ready(clock.asking(pacer)).is_ok();
     (!lost && !startable).then(|| rest(pacer, header, clock, false))
 }
 
@@ -141,20 +141,20 @@ pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) ->
     let now = clock.now();
     let wait = pacer.ready(clock.asking(pacer)).err();
     let next_call_at = match wait {
-        _ if header.waiting == 0 || unreadable => None,
+        _ if header.line.waiting == 0 || unreadable => None,
         None => Some(now),
         Some(Wait { until, why: Why::Interval | Why::Paused(_) }) => Some(until),
         Some(Wait { why: Why::Busy | Why::Probing, .. }) => None,
     };
     let instant = |at| clock.instant(at);
     Status {
-        counts: header.counts(),
-        done_total: u64::try_from(header.done_total).unwrap_or(0),
-        failed_total: u64::try_from(header.failed_total).unwrap_or(0),
+        counts: header.line.counts(),
+        done_total: u64::try_from(header.line.done_total).unwrap_or(0),
+        failed_total: u64::try_from(header.line.failed_total).unwrap_or(0),
         in_flight: pacer.pace().calls.len(),
         next_call_at: next_call_at.map(instant),
-        waits_for: wait.filter(|_| header.waiting > 0).map(|wait| wait.why),
-        next_retry_at: header.next_due.map(|due| instant(clock.translate(due, header.now_ms))),
+        waits_for: wait.filter(|_| header.line.waiting > 0).map(|wait| wait.why),
+        next_retry_at: header.line.next_due.map(|due| instant(clock.translate(due, header.now_ms))),
         paused: pacer.paused(now).map(|(until, reason)| (instant(until), reason)),
         breaker: pacer.pace().breaker,
     }
@@ -164,10 +164,10 @@ pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) ->
 fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Claimed {
     let now = clock.now();
     let ready = pacer.ready(clock.asking(pacer)).map_err(|wait| (wait.until, wait.why));
-    let wait = if header.waiting == 0 { Ok(()) } else { ready };
-    let at_once = (more && wait.is_ok() && header.waiting > 0).then_some(now);
+    let wait = if header.line.waiting == 0 { Ok(()) } else { ready };
+    let at_once = (more && wait.is_ok() && header.line.waiting > 0).then_some(now);
     // A retry that is due does not start before the pace allows a start: to look for it sooner would be to look all the time.
-    let due = header.next_due.map(|due| clock.translate(due, header.now_ms));
+    let due = header.line.next_due.map(|due| clock.translate(due, header.now_ms));
     let due = due.map(|due| ready.err().map_or(due, |(until, _)| due.max(until)));
     let times = [wait.err().map(|(until, _)| until), pacer.next_loss_at(), due, at_once];
     let look_at = times.into_iter().flatten().min();
@@ -200,12 +200,12 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
     /// Nobody knows which calls are under way: what they were for waits where it was, in front, and whatever they may
     /// still bring is dropped.
     async fn recover(&mut self) -> Result<(), Error> {
-        let running = self.header.running;
+        let running = self.header.line.running;
         tracing::warn!(
             running,
             "the stored pace of a queue could not be read: its running keys wait again, and calls start after one interval"
         );
-        self.header.forget_calls();
+        self.header.line.forget_calls(self.header.id);
         self.touched = true;
         self.table.forget_again().await
     }
@@ -226,33 +226,25 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
 
     /// Puts the retries that are due right after the head.
     async fn bring_back(&mut self) -> Result<(), Error> {
-        if self.header.next_due.is_none_or(|due| due > self.header.now_ms) {
+        if self.header.line.next_due.is_none_or(|due| due > self.header.now_ms) {
             return Ok(());
         }
         self.touched = true;
         let mut retries = self.table.retries(RETRIES_STEP + 1).await?;
         let due = retries.iter().take(RETRIES_STEP).filter(|retry| retry.due <= self.header.now_ms).count();
-        self.header.next_due = retries.get(due).map(|retry| retry.due);
+        self.header.line.next_due = retries.get(due).map(|retry| retry.due);
         retries.truncate(due);
         if retries.is_empty() {
             return Ok(());
         }
-        let nothing_runs = self.header.running == 0 && self.header.waiting > 0;
-        let head =
-            if nothing_runs { self.table.line(self.header.front, 1).await?.into_iter().next() } else { None };
-        let mut rows: Vec<Row> = retries.into_iter().map(|retry| retry.row).collect();
-        for row in &mut rows {
-            self.header.count(row, -1);
-            row.wait(0, self.header.take_tail());
-            self.header.count(row, 1);
-        }
-        make_room(&mut self.header, head, &mut rows);
+        let head = enqueue::head(self.table, &self.header, self.header.line.has_head()).await?;
+        let rows = self.header.line.bring_back(retries.into_iter().map(|retry| retry.row).collect(), head);
         self.table.put(&rows).await
     }
 
     /// Starts as many runs as the pace and the line allow.
     async fn start(&mut self, max: usize) -> Result<Vec<Run>, Error> {
-        let most = max.min(usize::try_from(self.header.waiting).unwrap_or(0));
+        let most = max.min(usize::try_from(self.header.line.waiting).unwrap_or(0));
         let mut permits: Vec<Permit> = Vec::new();
         while permits.len() < most {
             let Ok(permit) = self.pacer.start(self.clock.asking(self.pacer)) else { break };
@@ -274,11 +266,6 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
                 start_by: self.clock.instant(permit.start_by),
                 deadline: self.clock.instant(permit.deadline),
             });
-        }
-        self.header.waiting -= runs.len() as i64;
-        self.header.running += runs.len() as i64;
-        if self.header.waiting == 0 {
-            (self.header.front, self.header.oldest) = (self.header.tail, self.header.tail);
         }
         Ok(runs)
     }
@@ -305,7 +292,7 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             let attempt = u32::try_from(row.attempts).unwrap_or(0);
             let reason = leave::reason(&answer);
             let outcome = settings.judge(answer, attempt, health, now, rand::random());
-            let update = leave::leave(&mut self.header, row, outcome, reason);
+            let update = self.header.line.leave(row, outcome, reason);
             ended.push(Ended { call, key: update.row.key.clone(), settled: update.settled });
             updates.push(update);
         }
@@ -326,7 +313,7 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
         for (call, arrival_no, answer, _) in ends {
             if let Answer::Done(result) = answer {
                 calls.insert(arrival_no, call);
-                successes.push(Success { arrival_no, rank: self.header.take_tail(), result });
+                successes.push(Success { arrival_no, rank: self.header.line.take_tail(), result });
             }
         }
         let mut ended = Vec::with_capacity(successes.len());
@@ -335,11 +322,8 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             ended.push(Ended { call, key, settled: Settled::Done });
         }
         ended.sort_unstable_by_key(|ended| ended.call);
-        let kept = ended.len() as i64;
-        self.header.running -= kept;
-        self.header.done += kept;
-        self.header.done_total += kept;
-        self.touched |= kept > 0;
+        self.header.line.succeed(ended.len());
+        self.touched |= !ended.is_empty();
         leave::trim(self.table, &mut self.header, &self.limits, ended.len()).await?;
         let left = successes.into_iter().filter_map(|Success { arrival_no, result, .. }| {
             calls.remove(&arrival_no).map(|call| (call, arrival_no, Answer::Done(result), Health::default()))

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
+use syncline_core::queue::line::RowState;
 use syncline_core::queue::{Answer, Enqueued, Kind, Outcome, Place};
 use tokio::sync::watch;
 
@@ -11,7 +12,7 @@ use super::leave::Dequeue;
 use super::paced::{self, Claim, Paced, Renew, Settle};
 use super::registry::{PacerGuard, QueueRegistry};
 use super::revive::{Remove, Revive, ReviveSome};
-use super::row::{Header, RowState};
+use super::row::Header;
 use super::table::Tables;
 use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, Queues, Rules, Status, check, follow};
 use crate::Error;

@@ -96,6 +96,11 @@ impl QueueRegistry {
         states.followed.then_some(watched)
     }
 
+    /// Whether somebody watches anything.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.states().by_name.values().any(|state| state.changes.receiver_count() > 0)
+    }
+
     /// Tells everybody who watches anything: changes may have been missed.
     pub(crate) fn all_changed(&self) {
         for state in self.states().by_name.values() {

@@ -1,7 +1,9 @@
 //! Bringing keys back that were given up, and forgetting keys.
 
-use super::enqueue::make_room;
-use super::row::{Header, Row, RowState};
+use syncline_core::queue::line::{Row, RowState};
+
+use super::enqueue::head;
+use super::row::Header;
 use super::table::{Table, Work};
 use crate::Error;
 
@@ -47,9 +49,7 @@ impl Work for Remove {
         let mut header = table.open().await?;
         let mut found = table.find(&self.0).await?;
         header.calls().mark(&mut found);
-        for row in &found {
-            header.count(row, -1);
-        }
+        header.line.remove(&found);
         let (removed, keys) = (found.len(), found.into_iter().map(|row| row.key).collect::<Vec<_>>());
         if removed > 0 {
             table.delete(&keys).await?;
@@ -65,21 +65,9 @@ async fn line_up(table: &mut Table<'_, '_>, header: &mut Header, given_up: Vec<R
     if revived == 0 {
         return Ok(0);
     }
-    let (mut express, mut rows): (Vec<Row>, Vec<Row>) = given_up.into_iter().partition(|row| row.priority);
-    let head = if express.is_empty() || header.running > 0 || header.waiting == 0 {
-        None
-    } else {
-        table.line(header.front, 1).await?.into_iter().next()
-    };
-    for row in express.iter_mut().chain(&mut rows) {
-        header.count(row, -1);
-        let tail = header.take_tail();
-        row.wait(tail, tail);
-        row.attempts = 0;
-        header.count(row, 1);
-    }
-    make_room(header, head, &mut express);
-    rows.append(&mut express);
+    let has_head = header.line.has_head() && given_up.iter().any(|row| row.priority);
+    let head = head(table, header, has_head).await?;
+    let rows = header.line.revive(given_up, head);
     table.put(&rows).await?;
     header.changes += 1;
     table.save(header).await?;

@@ -1,80 +1,32 @@
 //! The rows of a queue as plain values: its header and its keys.
 //!
-//! **Ranks.** New ones are taken behind all others (`tail`) or in front of all that wait (`front`), so nothing is ever
-//! renumbered but a head that makes room. A key that goes to the tail has the same rank and age, any other a lower
-//! rank than age; so a first key in line whose rank is its age is also the one that waits longest.
-//!
-//! Each queue counts from a start of its own ([`Header::begin`]), so that an age names a row among all queues. The database
-//! then has one index to find it by and cannot choose another: what it guesses of a table that fills and empties within
-//! minutes is often wrong.
+//! What they mean and how they change is core's ([`syncline_core::queue::line`]). An age names a row among all queues, so the database has
+//! one index to find it by and cannot choose another: what it guesses of a table that fills and empties within minutes is often wrong.
 //!
 //! **Running.** Which keys run is said by the pace alone, which names the age of each call's key: beginning a run writes no row.
 //! [`Calls::mark`] tells rows that were read.
 //!
-//! `front`, `oldest`, `trimmed` and `next_due` are bounds, not values: nothing lies beyond them, but the first may lie
-//! further in. They save a search the entries of rows that are gone and that the database has not cleared away yet.
+//! The line's bounds save a search the entries of rows that are gone and that the database has not cleared away yet.
 
 use std::collections::HashMap;
 
-use syncline_core::queue::{Counts, Place, Settled};
+use syncline_core::queue::Place;
+use syncline_core::queue::line::{Line, Row, RowState};
 use syncline_core::time::Timestamp;
 
 use super::{Cursor, Entry, pace};
 use crate::Error;
 use crate::database::{FromRow, Row as Cells};
 
-/// How many ranks and ages a queue has: more than it lives to use.
-const NUMBERS_BITS: u32 = 40;
-
 /// What the keys of a queue share.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) id: i32,
     pub(crate) pace: String,
-    pub(crate) tail: i64,
-    pub(crate) front: i64,
-    pub(crate) oldest: i64,
-    pub(crate) trimmed: i64,
-    pub(crate) next_due: Option<i64>,
-    pub(crate) overtakes: i64,
-    pub(crate) waiting: i64,
-    pub(crate) running: i64,
-    pub(crate) retrying: i64,
-    pub(crate) done: i64,
-    pub(crate) failed: i64,
-    pub(crate) dead: i64,
-    pub(crate) done_total: i64,
-    pub(crate) failed_total: i64,
+    pub(crate) line: Line,
     pub(crate) changes: i64,
     /// The store's clock when the header was read.
     pub(crate) now_ms: i64,
-    /// Results that were dropped in this transaction because there were too many.
-    pub(crate) dropped: u64,
-}
-
-/// Where a row is. Running and waiting are told apart by the call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowState {
-    Line,
-    Retrying,
-    Done,
-    Failed,
-    Dead,
-}
-
-/// A key without its result.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub(crate) key: String,
-    pub(crate) at: RowState,
-    pub(crate) rank: i64,
-    pub(crate) arrival_no: i64,
-    /// The call under way, once [`Calls::mark`] has looked.
-    pub(crate) call: Option<i64>,
-    /// Runs begun, the one under way included.
-    pub(crate) attempts: i32,
-    pub(crate) priority: bool,
-    pub(crate) again: bool,
 }
 
 /// A key that is to come back.
@@ -115,37 +67,9 @@ pub(crate) struct Success {
     pub(crate) result: String,
 }
 
-/// A key that leaves the line, or comes back to it after a run.
-#[derive(Debug)]
-pub(crate) struct KeyUpdate {
-    /// Its age until now, by which the row is found.
-    pub(crate) arrival_no: i64,
-    /// What it becomes.
-    pub(crate) row: Row,
-    pub(crate) due: Option<i64>,
-    pub(crate) reason: Option<String>,
-    pub(crate) result: Option<String>,
-    pub(crate) settled: Settled,
-}
-
 impl Header {
     pub(crate) fn now(&self) -> Timestamp {
         timestamp(self.now_ms)
-    }
-
-    /// Gives a queue that was just made the numbers it counts with: a trillion, and those of no other queue.
-    pub(crate) fn begin(&mut self) {
-        if self.tail == 0 {
-            self.tail = i64::from(self.id) << NUMBERS_BITS;
-            (self.front, self.oldest, self.trimmed) = (self.tail, self.tail, self.tail);
-        }
-    }
-
-    /// Nobody knows any more which keys run: they wait, and nothing is known of where the first that waits is.
-    pub(crate) fn forget_calls(&mut self) {
-        self.waiting += std::mem::take(&mut self.running);
-        let lowest = (i64::from(self.id) << NUMBERS_BITS) - (1 << (NUMBERS_BITS - 1));
-        (self.front, self.oldest) = (self.front.min(lowest), self.oldest.min(lowest));
     }
 
     /// The calls under way.
@@ -153,130 +77,33 @@ impl Header {
         Calls::read(&self.pace)
     }
 
-    /// The next rank or age behind all others.
-    pub(crate) fn take_tail(&mut self) -> i64 {
-        self.tail += 1;
-        self.tail - 1
-    }
-
-    /// The first of `count` ranks in front of all that wait.
-    pub(crate) fn take_front(&mut self, count: usize) -> i64 {
-        self.front -= i64::try_from(count).expect("memory ends before the ranks do");
-        self.front
-    }
-
-    /// Counts `row` where it is, `by` 1 or -1.
-    pub(crate) fn count(&mut self, row: &Row, by: i64) {
-        match row.at {
-            RowState::Line if row.call.is_some() => self.running += by,
-            RowState::Line => self.waiting += by,
-            RowState::Retrying => self.retrying += by,
-            RowState::Done => self.done += by,
-            RowState::Failed => self.failed += by,
-            RowState::Dead => self.dead += by,
-        }
-    }
-
-    /// Keys that must not be lost.
-    pub(crate) fn held(&self) -> usize {
-        whole(self.waiting + self.running + self.retrying + self.dead)
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        Counts {
-            waiting: whole(self.waiting),
-            running: whole(self.running),
-            retrying: whole(self.retrying),
-            done: whole(self.done),
-            failed: whole(self.failed),
-            dead: whole(self.dead),
-        }
-    }
-
     /// A queue that nothing was put into yet.
     pub(crate) fn empty() -> Self {
-        Self {
-            id: 0,
-            pace: pace::empty(),
-            tail: 0,
-            front: 0,
-            oldest: 0,
-            trimmed: 0,
-            next_due: None,
-            overtakes: 0,
-            waiting: 0,
-            running: 0,
-            retrying: 0,
-            done: 0,
-            failed: 0,
-            dead: 0,
-            done_total: 0,
-            failed_total: 0,
-            changes: 0,
-            now_ms: 0,
-            dropped: 0,
-        }
+        Self { id: 0, pace: pace::empty(), line: Line::default(), changes: 0, now_ms: 0 }
     }
 }
 
-impl Row {
-    /// A key that was not known.
-    pub(crate) fn new(key: String, rank: i64, arrival_no: i64) -> Self {
-        Self {
-            key,
-            at: RowState::Line,
-            rank,
-            arrival_no,
-            call: None,
-            attempts: 0,
-            priority: false,
-            again: false,
-        }
-    }
-
-    /// Back to the line with a new age; what was asked for while it ran is what it waits for now.
-    pub(crate) fn wait(&mut self, rank: i64, arrival_no: i64) {
-        (self.at, self.rank, self.arrival_no, self.call, self.again) =
-            (RowState::Line, rank, arrival_no, None, false);
-    }
-
-    /// It runs: a call that is not among those that are marked any more.
-    pub(crate) fn begin(&mut self, call: u64) {
-        self.call = Some(i64::try_from(call).unwrap_or(i64::MAX));
-        self.attempts += 1;
-    }
-
-    /// Forgets what it has been through.
-    pub(crate) fn start_over(&mut self) {
-        (self.attempts, self.priority) = (0, false);
-    }
-
-    /// Runs that are over: what is stored.
-    pub(crate) fn attempts_before(&self) -> i32 {
-        self.attempts - i32::from(self.call.is_some())
-    }
-
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.at == RowState::Line && self.call.is_none()
+/// The number of a place in the tables.
+pub(crate) fn number(at: RowState) -> i16 {
+    match at {
+        RowState::Line => 0,
+        RowState::Retrying => 1,
+        RowState::Done => 2,
+        RowState::Failed => 3,
+        RowState::Dead => 4,
     }
 }
 
-impl RowState {
-    pub(crate) fn number(self) -> i16 {
-        self as i16
-    }
-
-    fn from_number(number: i16) -> Result<Self, Error> {
-        match number {
-            0 => Ok(Self::Line),
-            1 => Ok(Self::Retrying),
-            2 => Ok(Self::Done),
-            3 => Ok(Self::Failed),
-            4 => Ok(Self::Dead),
-            other => {
-                let reason = format!("{other} is no place of a queue");
-                Err(Error::Unreadable { store: "a queue".to_owned(), reason })
-            }
+fn from_number(number: i16) -> Result<RowState, Error> {
+    match number {
+        0 => Ok(RowState::Line),
+        1 => Ok(RowState::Retrying),
+        2 => Ok(RowState::Done),
+        3 => Ok(RowState::Failed),
+        4 => Ok(RowState::Dead),
+        other => {
+            let reason = format!("{other} is no place of a queue");
+            Err(Error::Unreadable { store: "a queue".to_owned(), reason })
         }
     }
 }
@@ -341,59 +168,51 @@ pub(crate) fn timestamp(ms: i64) -> Timestamp {
     Timestamp::from_ms(u64::try_from(ms).unwrap_or(0))
 }
 
-pub(crate) fn ms(timestamp: Timestamp) -> i64 {
-    i64::try_from(timestamp.as_ms()).unwrap_or(i64::MAX)
-}
-
-fn whole(count: i64) -> usize {
-    usize::try_from(count).unwrap_or(0)
-}
-
 impl FromRow for Header {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
         Ok(Self {
             id: row.take(0)?,
             pace: row.take(1)?,
-            tail: row.take(2)?,
-            front: row.take(3)?,
-            oldest: row.take(4)?,
-            trimmed: row.take(5)?,
-            next_due: row.take(6)?,
-            overtakes: row.take(7)?,
-            waiting: row.take(8)?,
-            running: row.take(9)?,
-            retrying: row.take(10)?,
-            done: row.take(11)?,
-            failed: row.take(12)?,
-            dead: row.take(13)?,
-            done_total: row.take(14)?,
-            failed_total: row.take(15)?,
+            line: Line {
+                tail: row.take(2)?,
+                front: row.take(3)?,
+                oldest: row.take(4)?,
+                trimmed: row.take(5)?,
+                next_due: row.take(6)?,
+                overtakes: row.take(7)?,
+                waiting: row.take(8)?,
+                running: row.take(9)?,
+                retrying: row.take(10)?,
+                done: row.take(11)?,
+                failed: row.take(12)?,
+                dead: row.take(13)?,
+                done_total: row.take(14)?,
+                failed_total: row.take(15)?,
+                dropped: 0,
+            },
             changes: row.take(16)?,
             now_ms: row.take(17)?,
-            dropped: 0,
         })
     }
 }
 
-impl Row {
-    fn read(row: &mut Cells) -> Result<Self, Error> {
-        Ok(Self {
-            key: row.take(0)?,
-            at: RowState::from_number(row.take(1)?)?,
-            rank: row.take(2)?,
-            arrival_no: row.take(3)?,
-            call: None,
-            attempts: row.take(4)?,
-            priority: row.take(5)?,
-            again: row.take(6)?,
-        })
-    }
+fn read_row(row: &mut Cells) -> Result<Row, Error> {
+    Ok(Row {
+        key: row.take(0)?,
+        at: from_number(row.take(1)?)?,
+        rank: row.take(2)?,
+        arrival_no: row.take(3)?,
+        call: None,
+        attempts: row.take(4)?,
+        priority: row.take(5)?,
+        again: row.take(6)?,
+    })
 }
 
 impl Kept {
     fn read(row: &mut Cells) -> Result<Self, Error> {
         Ok(Self {
-            row: Row::read(row)?,
+            row: read_row(row)?,
             due: row.take::<Option<i64>>(7)?.unwrap_or(0),
             reason: row.take(8)?,
             result: row.take(9)?,
@@ -404,13 +223,13 @@ impl Kept {
 
 impl FromRow for Row {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
-        Self::read(&mut row)
+        read_row(&mut row)
     }
 }
 
 impl FromRow for Retry {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
-        Ok(Self { due: row.take(7)?, row: Row::read(&mut row)? })
+        Ok(Self { due: row.take(7)?, row: read_row(&mut row)? })
     }
 }
 

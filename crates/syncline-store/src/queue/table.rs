@@ -4,23 +4,24 @@
 //! Many rows go in as one JSON array on SQLite and as one array for each column on PostgreSQL, so that a batch is a handful of
 //! statements whatever its size.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Serialize;
+use syncline_core::queue::line::{KeyUpdate, Row, RowState};
 
 use super::registry::QueueRegistry;
-use super::row::{Header, Kept, KeyUpdate, Known, Retry, Row, RowState, Success};
+use super::row::{Header, Kept, Known, Retry, Success, number};
 use super::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
-use crate::database::{Database, Transaction, shared_statements, statements, values};
+use crate::database::{Database, Transaction, shared_statements, statements, statements_of, values};
 use crate::{Backend, Error};
 
 shared_statements!("queue": SAVE, AGES, ENTRY, NAMES);
 statements!("queue":
     OPEN, PEEK, CREATE, LINE, FORGET_AGAIN, RETRIES, ENDED, TRIM, FIND, AGED, PUT, SUCCEED, REPLACE, DELETE, OLDEST,
     LIST_RUNNING, LIST_WAITING, LIST_RETRYING, LIST_ENDED, VERSIONS);
+statements_of!("queue.postgres": ANNOUNCE);
 
 /// One change of one queue, made in one transaction.
 pub(crate) trait Work: Send + 'static {
@@ -34,24 +35,14 @@ pub(crate) trait Work: Send + 'static {
 /// How other processes hear of changes.
 #[async_trait]
 pub(crate) trait QueueNotices: fmt::Debug + Send + Sync {
-    /// Passes what other processes announce on to the registry, until that fails. Where nothing is announced, for ever.
-    async fn listen(&self, registry: &QueueRegistry) -> Result<Infallible, Error>;
+    /// Passes what other processes announce on to the registry, until the store is closed. Where nothing is announced, for ever.
+    async fn listen(&self, registry: &QueueRegistry);
 
     /// Lets other processes hear of a change that was made here. A promise to nobody: they look, too.
     fn announce(&self, queue: &str);
-}
 
-/// Where nothing is announced.
-#[derive(Debug)]
-pub(crate) struct NoNotices;
-
-#[async_trait]
-impl QueueNotices for NoNotices {
-    async fn listen(&self, _registry: &QueueRegistry) -> Result<Infallible, Error> {
-        std::future::pending().await
-    }
-
-    fn announce(&self, _queue: &str) {}
+    /// Whether another process may have changed something since the last time that this was asked.
+    fn may_have_changed(&self) -> bool;
 }
 
 /// The tables of all queues.
@@ -75,7 +66,9 @@ impl Tables {
         let queue = queue.to_owned();
         self.database
             .write(move |transaction| {
-                Box::pin(async move { work.run(&mut Table { transaction, queue, id: 0, now_ms: 0 }).await })
+                Box::pin(async move {
+                    work.run(&mut Table { transaction, queue, id: 0, now_ms: 0, was_idle: false }).await
+                })
             })
             .await
     }
@@ -107,7 +100,7 @@ impl Tables {
         let before = after.map_or(i64::MAX, |after| after.order);
         let mut values = values![header.id, limit, LIST_BYTES_MAX as i64];
         let mut ended = |at: RowState| {
-            values.extend(values![before, at.number()]);
+            values.extend(values![before, number(at)]);
             LIST_ENDED
         };
         let sql = match list {
@@ -144,6 +137,8 @@ pub(crate) struct Table<'t, 'c> {
     queue: String,
     id: i32,
     now_ms: i64,
+    /// Whether there was nothing to do in it.
+    was_idle: bool,
 }
 
 /// What was deleted of the oldest results.
@@ -167,33 +162,39 @@ impl Table<'_, '_> {
         }
         let mut header =
             header.ok_or_else(|| Error::invalid("queue", format!("would be one more than {QUEUES_MAX}")))?;
-        header.begin();
-        (self.id, self.now_ms) = (header.id, header.now_ms);
+        header.line.begin(header.id);
+        (self.id, self.now_ms, self.was_idle) = (header.id, header.now_ms, header.line.is_idle());
         Ok(header)
     }
 
-    /// Writes the header.
+    /// Writes the header. Where the queue had nothing to do and now has, that is announced with the transaction itself: nobody looks
+    /// at an idle queue more than once a minute, and a process may die between a commit and what it announces afterwards. A busy
+    /// queue is looked at, and its transactions do not pay for that.
     pub(crate) async fn save(&mut self, header: &Header) -> Result<(), Error> {
         let values = values![
             header.id,
             &header.pace,
-            header.tail,
-            header.front,
-            header.oldest,
-            header.trimmed,
-            header.next_due,
-            header.overtakes,
-            header.waiting,
-            header.running,
-            header.retrying,
-            header.done,
-            header.failed,
-            header.dead,
-            header.done_total,
-            header.failed_total,
+            header.line.tail,
+            header.line.front,
+            header.line.oldest,
+            header.line.trimmed,
+            header.line.next_due,
+            header.line.overtakes,
+            header.line.waiting,
+            header.line.running,
+            header.line.retrying,
+            header.line.done,
+            header.line.failed,
+            header.line.dead,
+            header.line.done_total,
+            header.line.failed_total,
             header.changes,
         ];
-        self.transaction.execute(SAVE, &values).await.map(drop)
+        self.transaction.execute(SAVE, &values).await?;
+        if self.was_idle && !header.line.is_idle() && self.transaction.backend() == Backend::Postgres {
+            self.transaction.execute(ANNOUNCE, &values![&self.queue]).await?;
+        }
+        Ok(())
     }
 
     /// The rows of these keys, as far as there are any, in no order.
@@ -228,7 +229,7 @@ impl Table<'_, '_> {
 
     /// The oldest of those that ended in this place, by rank.
     pub(crate) async fn ended(&mut self, at: RowState, limit: usize) -> Result<Vec<Row>, Error> {
-        self.transaction.query(ENDED, &values![self.id, limit as i64, at.number()]).await
+        self.transaction.query(ENDED, &values![self.id, limit as i64, number(at)]).await
     }
 
     /// Inserts rows that are in line, or replaces them by their keys.
@@ -273,12 +274,12 @@ impl Table<'_, '_> {
             Backend::Sqlite => {
                 values.push(json(updates, |KeyUpdate { arrival_no, row, due, reason, result, .. }| {
                     let Row { rank, arrival_no: age, attempts, priority, .. } = row;
-                    (*arrival_no, row.at.number(), *rank, *age, *attempts, *priority, *due, reason, result)
+                    (*arrival_no, number(row.at), *rank, *age, *attempts, *priority, *due, reason, result)
                 }));
             }
             Backend::Postgres => values.extend(values![
                 column(updates, |update| update.arrival_no),
-                column(updates, |update| i64::from(update.row.at.number())),
+                column(updates, |update| i64::from(number(update.row.at))),
                 column(updates, |update| update.row.rank),
                 column(updates, |update| update.row.arrival_no),
                 column(updates, |update| i64::from(update.row.attempts)),

@@ -169,3 +169,91 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use syncline_core::state::{Stamp, Start};
+    use syncline_core::time::Timestamp;
+
+    use super::*;
+    use crate::clock::Machine;
+    use crate::sqlite::Engine;
+    use crate::sqlite::writer::Durability;
+    use crate::state::Asked;
+    use crate::state::port::pull;
+
+    /// A connection on which something happens right before one of the statements that read.
+    struct Interrupted<'c> {
+        inner: OnConnection<'c>,
+        reads: usize,
+        /// Before which of them, and what.
+        happens: (usize, &'static str),
+    }
+
+    impl Statements for Interrupted<'_> {
+        fn backend(&self) -> Backend {
+            self.inner.backend()
+        }
+
+        fn execute<'s>(
+            &'s mut self,
+            sql: &'static str,
+            values: &'s [Value],
+        ) -> BoxFuture<'s, Result<u64, Error>> {
+            self.inner.execute(sql, values)
+        }
+
+        fn rows<'s>(
+            &'s mut self,
+            sql: &'static str,
+            values: &'s [Value],
+        ) -> BoxFuture<'s, Result<Vec<Row>, Error>> {
+            if self.reads == self.happens.0 {
+                self.inner.connection.execute_batch(self.happens.1).unwrap();
+            }
+            self.reads += 1;
+            self.inner.rows(sql, values)
+        }
+
+        fn script(&mut self, sql: &'static str) -> BoxFuture<'_, Result<(), Error>> {
+            self.inner.script(sql)
+        }
+
+        fn now_ms(&mut self) -> BoxFuture<'_, Result<i64, Error>> {
+            self.inner.now_ms()
+        }
+    }
+
+    /// A page is read by several statements. A removal that was forgotten in between was not on the page, and the cursor went past it: the
+    /// device kept the entity for ever.
+    #[tokio::test]
+    async fn st_23_a_removal_that_is_forgotten_while_a_page_is_read_is_not_passed_over() {
+        for moment in 0..3 {
+            let engine = Engine::open("sqlite::memory:", Arc::new(Machine)).await.unwrap();
+            let clock = engine.clock().clone();
+            let read = move |connection: &mut Connection| {
+                let space = "INSERT INTO syncline_state_spaces (name, epoch, last, floor, entities) VALUES ('list', 'log', 2, ?1, 2)";
+                let stamp = Stamp::ZERO.after(Timestamp::from_ms(1)).text();
+                connection.execute(space, [&stamp]).unwrap();
+                for (id, live, number) in [("kept", 1, 1), ("gone", 0, 2)] {
+                    let entity =
+                        "INSERT INTO syncline_state_entities VALUES ('list', ?1, ?2, ?3, NULL, 0, ?4)";
+                    connection.execute(entity, rusqlite::params![id, &stamp, live, number]).unwrap();
+                }
+                let forget = "DELETE FROM syncline_state_entities WHERE id = 'gone'; \
+                     UPDATE syncline_state_spaces SET forgotten = 2, entities = 1";
+                let inner = OnConnection { connection, store: "sqlite", clock: &clock };
+                let mut statements = Interrupted { inner, reads: 0, happens: (moment, forget) };
+                let asked = Asked { after: 1, epoch: Some("log".to_owned()), paging: false };
+                let mut transaction = Transaction::new(&mut statements);
+                Ok(Done::Undone(block_on(pull(&mut transaction, "list".to_owned(), asked)).unwrap()))
+            };
+            let page = engine.writer.write(Durability::Synced, read).await.unwrap();
+            let whole = page.start == Start::Whole && page.changes.len() == 1;
+            let told = page.start == Start::After(1) && page.changes.len() == 1;
+            assert!(whole || told, "before statement {moment}: {page:?}");
+        }
+    }
+}

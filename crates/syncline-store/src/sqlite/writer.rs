@@ -14,6 +14,7 @@
 //!
 //! Guarantees: each change of several statements runs in a savepoint of its own, so that one that fails takes nothing from its
 //! neighbours; an answer is given only after the commit succeeded; a commit that fails fails every change in it.
+//! A change waits for another process's transaction for [`BUSY_WAIT`] at most, however many wait before it.
 //! A disk that could not confirm a commit is never asked again (a second `fsync` may claim success for pages
 //! the first one lost): the writer halts and answers [`Error::Disk`] until the store is opened anew.
 //!
@@ -23,11 +24,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::BUSY_WAIT;
 use crate::Error;
 
 /// Changes that may wait for the writer; beyond that callers wait for a place.
@@ -36,6 +38,8 @@ pub(crate) const QUEUE_MAX: usize = 1_024;
 pub(crate) const BATCH_MAX: usize = 512;
 /// How long a caller waits for a place in the queue before it is told that the store is busy.
 pub(crate) const ADMISSION_MAX: Duration = Duration::from_secs(10);
+/// How long a change that has waited long enough still waits for another process.
+const BUSY_WAIT_LEAST: Duration = Duration::from_millis(10);
 
 /// What has to survive a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +89,7 @@ impl Writer {
             durability: Durability::Synced,
             changes,
             next: None,
+            was_busy: false,
             counters: Arc::clone(&counters),
             closing: Vec::new(),
         };
@@ -121,7 +126,8 @@ impl Writer {
         F: FnOnce(&mut Connection) -> Result<Done<T>, Error> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let change = Box::new(Pending { work: Some(work), has_savepoint, result: None, answer });
+        let asked_at = Instant::now();
+        let change = Box::new(Pending { work: Some(work), has_savepoint, asked_at, result: None, answer });
         match self.queue.send_timeout(Message::Change(durability, change), ADMISSION_MAX).await {
             Ok(()) => answered.await.unwrap_or_else(|_| Err(self.closed())),
             Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(self.closed()),
@@ -156,6 +162,9 @@ trait Change: Send {
     /// Whether it is undone on its own if it fails.
     fn has_savepoint(&self) -> bool;
 
+    /// How long it has waited.
+    fn waited(&self) -> Duration;
+
     /// Runs the change and keeps its result; whether what it did is to be kept.
     fn run(&mut self, connection: &mut Connection) -> Result<bool, Error>;
 
@@ -166,6 +175,7 @@ trait Change: Send {
 struct Pending<T, F> {
     work: Option<F>,
     has_savepoint: bool,
+    asked_at: Instant,
     result: Option<Result<T, Error>>,
     answer: oneshot::Sender<Result<T, Error>>,
 }
@@ -177,6 +187,10 @@ where
 {
     fn has_savepoint(&self) -> bool {
         self.has_savepoint
+    }
+
+    fn waited(&self) -> Duration {
+        self.asked_at.elapsed()
     }
 
     fn run(&mut self, connection: &mut Connection) -> Result<bool, Error> {
@@ -213,6 +227,8 @@ struct Worker {
     changes: mpsc::Receiver<Message>,
     /// A change that was received and belongs to the next group.
     next: Option<(Durability, Box<dyn Change>)>,
+    /// Whether another process was in the way of the last group.
+    was_busy: bool,
     counters: Arc<Counters>,
     /// Who waits for the end.
     closing: Vec<oneshot::Sender<()>>,
@@ -277,7 +293,9 @@ impl Worker {
 
     /// One transaction: `first` and whatever waits by the time each change before it has run.
     fn commit_together(&mut self, durability: Durability, first: Box<dyn Change>) -> Result<(), Error> {
-        if let Err(error) = self.begin(durability) {
+        let begun = self.begin(durability, first.waited());
+        self.was_busy = matches!(begun, Err(Error::Busy { .. }));
+        if let Err(error) = begun {
             first.answer(Err(error.clone()));
             return Err(error);
         }
@@ -305,7 +323,12 @@ impl Worker {
         committed
     }
 
-    fn begin(&mut self, durability: Durability) -> Result<(), Error> {
+    fn begin(&mut self, durability: Durability, waited: Duration) -> Result<(), Error> {
+        // Those that wait behind a change that met another process have waited for it as well.
+        let patience = if self.was_busy { BUSY_WAIT.saturating_sub(waited) } else { BUSY_WAIT };
+        self.connection
+            .busy_timeout(patience.max(BUSY_WAIT_LEAST))
+            .map_err(|error| Error::sqlite(&self.store, &error))?;
         if durability != self.durability {
             let level = match durability {
                 Durability::Synced => "PRAGMA synchronous = FULL",
@@ -329,14 +352,12 @@ impl Worker {
             self.statement("SAVEPOINT change")?;
         }
         let ran = match change.run(&mut self.connection) {
-            // After these SQLite may have rolled the whole transaction back.
-            Err(
-                error @ (Error::Busy { .. }
-                | Error::Full { .. }
-                | Error::Disk { .. }
-                | Error::Corrupt { .. }
-                | Error::Denied { .. }),
-            ) => return Err(error),
+            // After these nothing may be built on what the group has written.
+            Err(error @ (Error::Full { .. } | Error::Disk { .. } | Error::Corrupt { .. })) => {
+                return Err(error);
+            }
+            // SQLite rolled the whole transaction back. Otherwise it is this change's failure alone, whatever it is called.
+            Err(error) if self.connection.is_autocommit() => return Err(error),
             ran => ran,
         };
         if has_savepoint {
@@ -510,6 +531,70 @@ mod tests {
         assert_eq!(children(&engine).await, 0);
         sql(&engine, "INSERT INTO child (id) VALUES (1)").await.unwrap();
         assert_eq!(children(&engine).await, 1);
+    }
+
+    /// A change may fail in its own words. One that said it was busy took along whatever shared its commit.
+    #[tokio::test]
+    async fn hs_06_a_change_that_fails_for_reasons_of_its_own_fails_alone_whatever_it_calls_them() {
+        let engine = open().await;
+        let (started, has_started) = oneshot::channel();
+        let (release, released) = oneshot::channel::<()>();
+        let writer = engine.writer.clone();
+        let first = tokio::spawn(async move {
+            let insert = move |connection: &mut Connection| {
+                started.send(()).unwrap();
+                released.blocking_recv().unwrap();
+                connection.execute("INSERT INTO child (id) VALUES (1)", []).unwrap();
+                Ok(Done::Kept(()))
+            };
+            writer.write(Durability::Synced, insert).await
+        });
+        has_started.await.unwrap();
+        let writer = engine.writer.clone();
+        let refuses = tokio::spawn(async move {
+            let refuse = |connection: &mut Connection| -> Result<Done<()>, Error> {
+                connection.execute("INSERT INTO child (id) VALUES (2)", []).unwrap();
+                Err(Error::Busy { store: "a part".to_owned(), reason: "come again".to_owned() })
+            };
+            writer.write(Durability::Synced, refuse).await
+        });
+        while engine.writer.queue.capacity() > QUEUE_MAX - 1 {
+            tokio::task::yield_now().await;
+        }
+        release.send(()).unwrap();
+        assert_eq!(first.await.unwrap(), Ok(()));
+        let refused = refuses.await.unwrap();
+        assert!(matches!(&refused, Err(Error::Busy { store, .. }) if store == "a part"), "{refused:?}");
+        assert_eq!(children(&engine).await, 1);
+    }
+
+    /// While another process held the file, each change that waited was refused after five seconds of its own: the twentieth after
+    /// more than a minute and a half.
+    #[tokio::test]
+    async fn hs_06_all_that_wait_for_another_process_are_refused_after_the_same_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("store.db");
+        let url = format!("sqlite:{}", file.display());
+        let engine = Engine::open(&url, Arc::new(Machine)).await.unwrap();
+        sql(&engine, "CREATE TABLE notes (id INTEGER PRIMARY KEY)").await.unwrap();
+        let other = rusqlite::Connection::open(&file).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let since = Instant::now();
+        let refused = join_all((0..20).map(|_| sql(&engine, "INSERT INTO notes DEFAULT VALUES"))).await;
+        let waited = since.elapsed();
+        assert!(refused.iter().all(|refused| matches!(refused, Err(Error::Busy { .. }))), "{refused:?}");
+        assert!(waited >= BUSY_WAIT && waited < 4 * BUSY_WAIT, "{waited:?}");
+        other.execute_batch("COMMIT").unwrap();
+        sql(&engine, "INSERT INTO notes DEFAULT VALUES").await.unwrap();
+        // The next that meets another process is as patient as ever.
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let waiting = tokio::spawn({
+            let engine = engine.clone();
+            async move { sql(&engine, "INSERT INTO notes DEFAULT VALUES").await }
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        other.execute_batch("COMMIT").unwrap();
+        waiting.await.unwrap().unwrap();
     }
 
     /// A group that is not synced does not take along a change that must be; one that is synced takes along whatever comes.

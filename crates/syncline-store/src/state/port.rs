@@ -111,24 +111,41 @@ async fn now(transaction: &mut Transaction<'_>) -> Result<Timestamp, Error> {
     Ok(Timestamp::from_ms(transaction.now_ms().await?.unsigned_abs()))
 }
 
-async fn pull(transaction: &mut Transaction<'_>, name: String, asked: Asked) -> Result<Page, Error> {
-    let row: Option<Row> = transaction.query_first(SPACE, &values![&name]).await?;
-    let header = row.map_or_else(Header::none, Header::read);
-    let start = header.start(&asked);
-    let after = if let Start::After(after) = start { after } else { 0 };
-    let from = i64::try_from(after).unwrap_or(i64::MAX);
-    let weigh = values![&name, from, header.last, space_log::WEIGHED_MAX];
-    let (last, more) = space_log::cut(&transaction.query(WEIGH, &weigh).await?);
-    let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
-    if let Some(last) = last {
-        let rows: Vec<EntityRow> = transaction.query(PAGE, &values![&name, from, last]).await?;
-        for row in rows {
-            changes.push(space_log::change(row)?);
+/// A page, from statements that do not see one moment. A removal that is forgotten while the rows are read is missing among them, and
+/// the cursor passes it; so the header is looked at again, and the device is told to load everything where that happened.
+pub(crate) async fn pull(
+    transaction: &mut Transaction<'_>,
+    name: String,
+    asked: Asked,
+) -> Result<Page, Error> {
+    let mut header = read_header(transaction, &name).await?;
+    loop {
+        let start = header.start(&asked);
+        let after = if let Start::After(after) = start { after } else { 0 };
+        let from = i64::try_from(after).unwrap_or(i64::MAX);
+        let weigh = values![&name, from, header.last, space_log::WEIGHED_MAX];
+        let (last, more) = space_log::cut(&transaction.query(WEIGH, &weigh).await?);
+        let mut changes: Vec<Change> = header.floor_after(after).into_iter().collect();
+        if let Some(last) = last {
+            let rows: Vec<EntityRow> = transaction.query(PAGE, &values![&name, from, last]).await?;
+            for row in rows {
+                changes.push(space_log::change(row)?);
+            }
         }
+        let cursor = last.filter(|_| more).unwrap_or(header.last).unsigned_abs();
+        let news = header.last > from;
+        let now_header = if news { read_header(transaction, &name).await? } else { header.clone() };
+        if now_header.start(&asked) == start {
+            let now = now(transaction).await?;
+            return Ok(Page { epoch: header.epoch, start, cursor, more, now, changes });
+        }
+        header = now_header;
     }
-    let now = now(transaction).await?;
-    let cursor = last.filter(|_| more).unwrap_or(header.last).unsigned_abs();
-    Ok(Page { epoch: header.epoch, start, cursor, more, now, changes })
+}
+
+async fn read_header(transaction: &mut Transaction<'_>, name: &str) -> Result<Header, Error> {
+    let row: Option<Row> = transaction.query_first(SPACE, &values![name]).await?;
+    Ok(row.map_or_else(Header::none, Header::read))
 }
 
 /// What a batch came to; `None` where nothing of it may be kept, because there is no room.

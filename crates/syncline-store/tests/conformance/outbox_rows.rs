@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use syncline_core::outbox::Verdict;
 use syncline_store::outbox::{Kind, List, Outbox};
-use syncline_store::{Backend, Error, OutboxStore, Store};
+use syncline_store::{Backend, Error, Options, OutboxStore, Store};
 
 use super::fixture::Fixture;
 
@@ -164,7 +164,10 @@ pub(crate) async fn ss_03_an_outbox_takes_its_own_tables_and_no_others(fixture: 
         let missing = format!("{url}.missing");
         assert!(matches!(OutboxStore::open(&missing).await.unwrap_err(), Error::Missing { .. }));
     }
-    assert!(matches!(OutboxStore::open_prepared(&url).await.unwrap_err(), Error::Unprepared { .. }));
+    assert!(matches!(
+        OutboxStore::open_prepared(&url, Options::default()).await.unwrap_err(),
+        Error::Unprepared { .. }
+    ));
     OutboxStore::check(&url).await.unwrap();
     let store = OutboxStore::open(&url).await.unwrap();
     store.outbox().stats().await.unwrap();
@@ -176,7 +179,7 @@ pub(crate) async fn ss_03_an_outbox_takes_its_own_tables_and_no_others(fixture: 
     fixture
         .execute_at(&url, "CREATE TABLE syncline.state_spaces (k text); DROP TABLE syncline.state_spaces")
         .await;
-    OutboxStore::open_prepared(&url).await.unwrap().close().await;
+    OutboxStore::open_prepared(&url, Options::default()).await.unwrap().close().await;
     // A node on the same database later adds what is missing, and the outbox goes on.
     let node = Store::open(&url).await.unwrap();
     node.kv().get(&super::fixture::key("k")).await.unwrap();

@@ -109,12 +109,6 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             }
         }
     }
-
-    /// Whether [`drain_changes`](Self::drain_changes) would hand out anything.
-    #[must_use]
-    pub const fn has_changes(&self) -> bool {
-        !self.journal.removed.is_empty() || !self.journal.changed.is_empty()
-    }
 }
 
 /// Sorted by rank or age, of which no two may be the same.

@@ -5,9 +5,9 @@
 //! found none for [`LINGER`] it says that it sleeps, and then waits until all transactions have ended that may have inserted
 //! without a word, because they did so before it said that. From there on every insert wakes it.
 //!
-//! Who sleeps says so again every few seconds, and looks when somebody else is awake by then: that one may have died. Behind a pooler
-//! `LISTEN` does not work; there, and while the listening connection is lost, whoever waits is told to look every
-//! [`LOOK_EVERY_WITHOUT_NOTICES`], and nobody announces anything.
+//! Who sleeps says so again once a minute. Somebody else who wakes up tells those who sleep, with the end of that sleep itself. They
+//! look every few seconds then, until everybody sleeps again: that one may have died. Where announcements are not heard, whoever
+//! waits is told to look every [`LOOK_EVERY_WITHOUT_NOTICES`], and nobody announces anything.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,8 +17,9 @@ use sqlx::postgres::{PgArguments, PgPool, Postgres};
 use sqlx::query::QueryScalar;
 
 use super::super::Engine;
-use super::super::listen::{Listener, Received};
+use super::super::notices::{Heard, Subscription};
 use super::super::session::give_back;
+use crate::minute::next_minute;
 use crate::names::Schema;
 use crate::outbox::wakes::Wakes;
 
@@ -32,54 +33,81 @@ const LOOK_LAST: Duration = Duration::from_millis(16);
 const LOOK_EVERY_WHILE_SETTLING: Duration = Duration::from_millis(100);
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// How long a sleeper counts as one that does not say it again.
-const ASLEEP_MS: i64 = 30_000;
+/// How long a sleeper counts as one that does not say it again: more than two minutes, since it says it once a minute.
+const ASLEEP_MS: i64 = 150_000;
+/// How often it looks for somebody else who is awake, and may have died.
+const LOOK_EVERY_WHILE_OTHERS_ARE_AWAKE: Duration = Duration::from_secs(5);
+/// What whoever wakes up announces begins with. What the table's trigger announces is empty.
+const AWAKE: &str = "awake ";
 
 /// Begins to follow what other processes insert, once for each engine.
 pub(super) fn follow(engine: &Engine) {
     let (pool, wakes) = (engine.pool.clone(), Arc::downgrade(&engine.outbox));
-    let channel = (!engine.pooled).then(|| engine.schema().channel(CHANNEL));
-    let sleep = SleepFlag::new(engine.schema());
-    engine.outbox.follow(|| listen(pool, wakes, channel, sleep));
+    let sleep = SleepFlag::new(engine.schema(), engine.notices.own());
+    engine.outbox.follow(|| listen(pool, wakes, engine.notices.subscribe(engine, CHANNEL), sleep));
 }
 
-/// Without a channel it only polls.
-async fn listen(pool: PgPool, wakes: Weak<Wakes>, channel: Option<String>, sleep: SleepFlag) {
+async fn listen(pool: PgPool, wakes: Weak<Wakes>, mut heard: Subscription, sleep: SleepFlag) {
     while !pool.is_closed() {
-        if let Some(channel) = &channel
-            && let Err(error) = listen_once(&pool, channel, &wakes, &sleep).await
+        if heard.is_listening()
+            && let Err(error) = sleep_and_wake(&pool, &wakes, &mut heard, &sleep).await
         {
-            tracing::debug!(%error, "the listening connection for new outbox entries failed; it is opened again");
+            tracing::debug!(%error, "sleeping until new outbox entries come failed; they are looked for");
         }
         wake(&wakes);
         tokio::time::sleep(LOOK_EVERY_WITHOUT_NOTICES).await;
     }
 }
 
-/// Is awake and sleeps by turns, for as long as the connection lasts.
-async fn listen_once(
+/// Is awake and sleeps by turns, for as long as announcements are heard.
+async fn sleep_and_wake(
     pool: &PgPool,
-    channel: &str,
     wakes: &Weak<Wakes>,
+    heard: &mut Subscription,
     sleep: &SleepFlag,
 ) -> sqlx::Result<()> {
-    let mut listener = Listener::open(pool, channel).await?;
     loop {
+        // Whoever waits begins to look while this is being said.
+        wake(wakes);
         sleep.end(pool).await?;
         stay_awake(wakes).await;
+        // What was announced until now is found by looking, which is still to come.
+        heard.skip_heard();
         let before = sleep.begin(pool).await?;
         if !wait_for_older_transactions(pool, wakes, before).await? {
             continue;
         }
-        // What is announced wakes it. So does silence after somebody else was awake, who may have died since.
-        loop {
-            match listener.next_or_silence().await? {
-                None => return Ok(()),
-                Some(Received::Silence) if sleep.go_on(pool).await? => {}
-                Some(_) => break,
+        if !sleep_until_woken(pool, heard, sleep).await? {
+            return Ok(());
+        }
+    }
+}
+
+/// Sleeps until there is a reason to look; false if none could be heard any more.
+async fn sleep_until_woken(pool: &PgPool, heard: &mut Subscription, sleep: &SleepFlag) -> sqlx::Result<bool> {
+    let mut others_are_awake = false;
+    while heard.is_listening() {
+        let next = tokio::select! {
+            next = heard.next() => next,
+            () = next_minute() => Some(Heard::Lost),
+            () = tokio::time::sleep(LOOK_EVERY_WHILE_OTHERS_ARE_AWAKE), if others_are_awake => Some(Heard::Lost),
+        };
+        match next {
+            None => return Ok(false),
+            Some(Heard::Notice(payload)) if payload.starts_with(AWAKE) => {
+                others_are_awake |= !payload.ends_with(&*sleep.own);
+            }
+            Some(Heard::Notice(_) | Heard::Listening) => return Ok(true),
+            // Nothing was heard for a while. Somebody who is awake still, or has died awake, announces nothing.
+            Some(Heard::Lost) => {
+                if !sleep.go_on(pool).await? {
+                    return Ok(true);
+                }
+                others_are_awake = false;
             }
         }
     }
+    Ok(false)
 }
 
 /// Has whoever waits look again and again, until nothing is found any more.
@@ -116,38 +144,48 @@ async fn wait_for_older_transactions(pool: &PgPool, wakes: &Weak<Wakes>, horizon
 
 /// How a worker tells the trigger that it sleeps.
 struct SleepFlag {
-    say: String,
+    /// Which worker it is.
+    own: Arc<str>,
+    channel: String,
+    end: String,
     go_on: String,
 }
 
 impl SleepFlag {
-    fn new(schema: &Schema) -> Self {
+    fn new(schema: &Schema, own: &Arc<str>) -> Self {
         let now_ms = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        // Who sleeps is told by the same statement. If nobody did, there is nobody to tell.
+        let end = "SELECT said + CASE WHEN said > 0 THEN length(pg_notify($1, $2)::text) ELSE 0 END FROM \
+             (SELECT syncline.sync_outbox_sleep(0) AS said OFFSET 0) AS sleep";
         Self {
-            say: schema.apply("SELECT syncline.sync_outbox_sleep($1)"),
+            own: Arc::clone(own),
+            channel: schema.channel(CHANNEL),
+            end: schema.apply(end),
             go_on: schema.apply(&format!("SELECT syncline.sync_outbox_sleep({now_ms} + $1)")),
         }
     }
 
     /// It is awake: nobody need announce anything.
     async fn end(&self, pool: &PgPool) -> sqlx::Result<()> {
-        self.ask(pool, &self.say, 0).await.map(|_| ())
+        let end = sqlx::query_scalar(AssertSqlSafe(self.end.clone()));
+        number(pool, end.bind(self.channel.clone()).bind(format!("{AWAKE}{}", self.own))).await.map(|_| ())
     }
 
     /// It sleeps: whoever inserts from here on announces it. The first transaction that is not older than this.
     async fn begin(&self, pool: &PgPool) -> sqlx::Result<i64> {
-        self.ask(pool, &self.go_on, ASLEEP_MS).await?;
+        self.say(pool).await?;
         // In a statement of its own: the one before it has seen the transactions from before it was said.
         number(pool, sqlx::query_scalar("SELECT txid_snapshot_xmax(txid_current_snapshot())")).await
     }
 
     /// It still sleeps. Whether nobody was awake meanwhile.
     async fn go_on(&self, pool: &PgPool) -> sqlx::Result<bool> {
-        Ok(self.ask(pool, &self.go_on, ASLEEP_MS).await? > 0)
+        Ok(self.say(pool).await? > 0)
     }
 
-    async fn ask(&self, pool: &PgPool, sql: &str, value: i64) -> sqlx::Result<i64> {
-        number(pool, sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).bind(value)).await
+    /// Says that it sleeps; what was said before.
+    async fn say(&self, pool: &PgPool) -> sqlx::Result<i64> {
+        number(pool, sqlx::query_scalar(AssertSqlSafe(self.go_on.clone())).bind(ASLEEP_MS)).await
     }
 }
 

@@ -5,12 +5,11 @@
 //! together. What a crash swallows is found by polling.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::super::Engine;
-use super::super::listen::Listener;
+use super::super::notices::Heard;
 use crate::Error;
 use crate::queue::registry::QueueRegistry;
 
@@ -22,8 +21,6 @@ const NOTIFY: &str =
 /// What is to be announced. Clones share it.
 #[derive(Debug, Clone)]
 pub(in crate::postgres) struct Notifier {
-    /// This process, among those that notify.
-    name: Arc<str>,
     waiting: Arc<Mutex<Waiting>>,
 }
 
@@ -36,7 +33,7 @@ struct Waiting {
 
 impl Notifier {
     pub(in crate::postgres) fn new() -> Self {
-        Self { name: format!("{:016x}", rand::random::<u64>()).into(), waiting: Arc::default() }
+        Self { waiting: Arc::default() }
     }
 
     /// Notifies other processes, soon, that `queue` has changed.
@@ -64,34 +61,30 @@ impl Notifier {
 
     async fn notify(&self, engine: &Engine, queues: Vec<String>) -> Result<(), Error> {
         let mut session = engine.statement().await?;
-        session.execute(engine.query(NOTIFY).bind(self.name.to_string()).bind(queues)).await?;
+        session.execute(engine.query(NOTIFY).bind(engine.notices.own().to_string()).bind(queues)).await?;
         session.commit().await
     }
 
-    /// Passes on what others announce until the connection is lost. Behind a pooler `LISTEN` does not work.
-    pub(super) async fn listen(
-        &self,
-        engine: &Engine,
-        registry: &QueueRegistry,
-    ) -> Result<Infallible, Error> {
-        if engine.pooled {
-            return std::future::pending().await;
+    /// Passes on what others announce, until the store is gone.
+    pub(super) async fn listen(&self, engine: &Engine, registry: &QueueRegistry) {
+        let (mut heard, own) = (engine.notices.subscribe(engine, CHANNEL), Arc::clone(engine.notices.own()));
+        if heard.is_listening() {
+            registry.set_listening(true);
         }
-        let mut listener =
-            Listener::open(&engine.pool, &engine.schema().channel(CHANNEL)).await.map_err(engine.failed())?;
-        registry.set_listening(true);
-        registry.all_changed();
-        loop {
-            let Some(notification) = listener.next().await.map_err(engine.failed())? else {
-                // The connection was lost and made anew; who knows what was said meanwhile.
-                registry.all_changed();
-                continue;
-            };
-            match notification.payload().split_once(' ') {
-                Some((notifier, _)) if notifier == &*self.name => {}
-                Some((_, queue)) => registry.changed(queue),
-                None => registry.all_changed(),
+        while let Some(heard) = heard.next().await {
+            match heard {
+                Heard::Listening => {
+                    registry.set_listening(true);
+                    registry.all_changed();
+                }
+                Heard::Lost => registry.set_listening(false),
+                Heard::Notice(payload) => match payload.split_once(' ') {
+                    Some((notifier, _)) if *notifier == *own => {}
+                    Some((_, queue)) => registry.changed(queue),
+                    None => registry.all_changed(),
+                },
             }
         }
+        registry.set_listening(false);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! SQLite tells nobody of a commit, but it writes to its log first, and the system tells of that (inotify, on Linux). A
 //! moment later, when the log is synced, the commit can be seen by `PRAGMA data_version`. So this waits for a write,
-//! looks a few times at growing distances until the version has changed, and looks once in a while in any case. Where
-//! there is no inotify, it looks every few milliseconds.
+//! looks a few times at growing distances until the version has changed. In case a signal is lost, it also asks once in a while
+//! whether the log is another than before. Where there is no inotify, it looks every few milliseconds.
 
 use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,11 +13,12 @@ use rusqlite::Connection;
 use tokio::time::{sleep, timeout};
 
 use super::super::Engine;
+use super::super::FileStamp;
 use super::super::readers::Readers;
 use crate::Error;
 use crate::outbox::wakes::Wakes;
 
-/// How often it looks although nothing was written.
+/// How often it asks for the log although no write was signalled.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long it rests after it could not look.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -47,13 +48,14 @@ async fn look_after(readers: &Readers, wakes: &Weak<Wakes>) -> Result<(), Error>
     // A connection of its own: the number is about commits of others than this connection.
     let connection = readers.open().await?;
     let mut version = data_version(&connection)?;
+    let mut stamp = FileStamp::new(file);
     let wake = || wakes.upgrade().map(|wakes| wakes.wake());
     wake();
     while !readers.is_closed() {
-        // Nothing written: one look all the same.
         let mut pauses = match timeout(LOOK_EVERY, log.written()).await {
             Ok(()) => pauses(),
-            Err(_) => Pauses::default(),
+            Err(_) if stamp.take_change() => Pauses::default(),
+            Err(_) => continue,
         };
         loop {
             let now = data_version(&connection)?;

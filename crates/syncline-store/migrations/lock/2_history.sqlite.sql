@@ -1,0 +1,1 @@
+-- A SQLite file has no standbys. What the loss of power takes is bounded by lock_reserve.
