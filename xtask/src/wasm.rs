@@ -141,7 +141,8 @@ const SYSTEMS: &[System] = &[
         opt_level: "z",
         entry: "state.js",
         without: &["state-codec.js", "syncline_state_bg.wasm", "syncline_token_bg.wasm"],
-        budget_bytes: 79_300,
+        // And what the node does not list is compared with the marks in storage.
+        budget_bytes: 79_700,
     },
     System {
         source: &PLATFORM,

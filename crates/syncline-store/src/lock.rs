@@ -127,13 +127,10 @@ pub(crate) async fn grant(
     let values = values![name, lease.text(), holder, ttl_ms, CLOCK_TOKEN_MAX];
     let mut granted: Option<(i64,)> = transaction.query_first(GRANT, &values).await?;
     if granted.is_none() && transaction.backend() == Backend::Postgres {
-        let settled = history::settle(transaction, ttl_ms, CLOCK_TOKEN_MAX).await?;
-        if settled.quiet_ms > 0 {
+        if history::settle(transaction, ttl_ms, CLOCK_TOKEN_MAX).await? > 0 {
             return Ok(Err("nobody: leases from before a failover may still last".to_owned()));
         }
-        if settled.changed {
-            granted = transaction.query_first(GRANT, &values).await?;
-        }
+        granted = transaction.query_first(GRANT, &values).await?;
     }
     if let Some((token,)) = granted {
         if transaction.backend() == Backend::Sqlite {

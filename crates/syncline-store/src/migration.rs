@@ -233,11 +233,12 @@ mod tests {
             let versions: Vec<i64> = part.steps.iter().map(|step| step.version).collect();
             assert_eq!(versions, (1..=part.newest()).collect::<Vec<_>>(), "{}", part.part);
         }
-        assert_eq!(lacking(&[], &[&parts::LOCK]), ["lock 1"]);
-        assert_eq!(lacking(&[("lock", 1)], &[&parts::LOCK]), [""; 0]);
+        assert_eq!(lacking(&[], &[&parts::LOCK]), ["lock 1", "lock 2"]);
+        assert_eq!(lacking(&[("lock", 1)], &[&parts::LOCK]), ["lock 2"]);
+        assert_eq!(lacking(&[("lock", 1), ("lock", 2)], &[&parts::LOCK]), [""; 0]);
         assert_eq!(lacking(&[("outbox", 1), ("kv", 1)], &[&parts::OUTBOX]), ["outbox 2", "outbox 3"]);
         let newer = missing("s", &applied(&[("lock", 9)]), &[&parts::LOCK]).unwrap_err();
-        let refused = Error::Newer { store: "s".to_owned(), part: "lock".to_owned(), found: 9, known: 1 };
+        let refused = Error::Newer { store: "s".to_owned(), part: "lock".to_owned(), found: 9, known: 2 };
         assert_eq!(newer, refused);
         assert_eq!(
             lacking(&[("lock", 9)], &[&parts::KV]),
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn hs_03_a_part_brings_what_it_needs_and_no_more() {
-        assert_eq!(lacking(&[], &[&parts::SCHEDULE]), ["lock 1", "schedule 1"]);
+        assert_eq!(lacking(&[], &[&parts::SCHEDULE]), ["lock 1", "lock 2", "schedule 1"]);
         assert_eq!(lacking(&[], &[&parts::INBOX]), ["outbox 1", "outbox 2", "outbox 3", "inbox 1"]);
         assert_eq!(with_needed(parts::ALL).len(), parts::ALL.len());
     }

@@ -105,7 +105,7 @@ function createRow(/** @type {Entry} */ first) {
   const who = first.kind === "owner" ? t("owner", "所有者") : first.kind === "nobody" ? t("nobody", "不明な人") : (first.subject ?? first.name);
   const facts = [
     [t("Operation", "操作"), first.action],
-    [t("Acted as", "名前"), `${first.kind} ${first.name}${first.subject ? ` / ${first.subject}` : ""}`],
+    [t("Acted as", "名前"), [...new Set([first.kind, first.name])].join(" ") + (first.subject ? ` / ${first.subject}` : "")],
     [t("Origin", "オリジン"), first.origin ?? "–"],
     [t("Node", "ノード"), first.node],
     [t("Number", "番号"), String(first.id)],
@@ -121,7 +121,7 @@ function createRow(/** @type {Entry} */ first) {
       h("details", {}, h("summary", {}, h("span", { class: "mono" }, [first.system, first.thing, first.verb].filter(Boolean).join(":"))), h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]))),
     ),
     h("td", { "data-label": t("Outcome", "結果") }, h("div", {}, outcome, " ", code)),
-    h("td", { "data-label": t("From", "どこから"), class: "mono" }, first.address ?? "–"),
+    h("td", { "data-label": t("From", "どこから") }, h("span", { class: "mono" }, first.address ?? "–")),
   );
   return {
     node,

@@ -33,8 +33,8 @@ export class Frame {
     this.#main.prepend(this.#trouble);
     openThemeButton();
     openSignOut();
-    // On a phone the navigation scrolls in itself; the current page must not start out of sight.
-    document.querySelector(".site nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    showCurrent();
+    addEventListener("resize", showCurrent);
   }
 
   /** Whether anything has been read yet. */
@@ -106,6 +106,14 @@ export class Frame {
   }
 }
 
+/** On a phone the navigation scrolls in itself; the current page must not be out of sight, whichever way the phone is held. */
+function showCurrent() {
+  const current = /** @type {HTMLElement | null} */ (document.querySelector(".site nav [aria-current]"));
+  const nav = current?.closest("nav");
+  // The navigation alone: the page stays where its reader is.
+  if (current && nav) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+}
+
 /** Offered where this browser has a session of a node that asks for a token. */
 async function openSignOut() {
   const leave = /** @type {HTMLButtonElement} */ (at("sign-out"));
@@ -125,6 +133,8 @@ async function showWho() {
   at("who").hidden = !isSignedIn;
   if (!isSignedIn || session === null) return;
   say(at("who"), nameOf(session).slice(0, NAME_MAX));
+  // The navigation has less room now.
+  showCurrent();
   at("who").setAttribute("aria-label", `Signed in as ${session.kind === "owner" ? "the owner" : `${session.kind} ${nameOf(session)}`.slice(0, NAME_MAX)}`);
 }
 

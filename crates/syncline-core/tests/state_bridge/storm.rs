@@ -288,8 +288,7 @@ fn st_34_schedules_in_which_a_change_of_what_was_removed_once_came_back() {
 
 #[test]
 fn st_23_devices_that_come_and_go_end_in_step() {
-    let tallies =
-        check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, CALM));
+    let tallies = check("st_23_devices_that_come_and_go_end_in_step", SEEDS, |seed| storm(seed, CALM));
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
     let (acts, lost, deaths) = (sum(|tally| tally.acts), sum(|tally| tally.lost), sum(|tally| tally.deaths));
     let (jumps, reloads) = (sum(|tally| tally.jumps), sum(|tally| tally.reloads));

@@ -91,3 +91,23 @@ fn st_13_late_and_doubled_messages_of_ours_bring_nothing_back() {
     }
     assert_eq!(other.view["a"], "{\"n\":3}");
 }
+
+/// A context that had stood still wrote an older value over a newer one, whose writer died. A third one had been told of the newer
+/// value after that, believed it, and never looked.
+#[test]
+fn st_13_what_a_message_said_is_looked_for_in_storage_and_written_again() {
+    let mut one = Harness::started();
+    one.give(Input::Put { op: 1, id: "a".to_owned(), value: value(1) });
+    one.settle();
+    let before = one.storage.clone();
+    let mut other = Harness::new(super::harness::config(2), before.clone());
+    other.start();
+    one.give(Input::Put { op: 2, id: "a".to_owned(), value: value(2) });
+    one.settle();
+    let (_, newer) = sent(&one).pop().expect("it is told");
+    other.give(Input::Message(newer));
+    other.settle();
+    assert_eq!((other.view["a"].as_str(), &other.storage), ("{\"n\":2}", &before));
+    other.pass(Duration::from_secs(2));
+    assert!(other.storage["trackedEntity:a"].contains("\"n\":2"), "{:?}", other.storage);
+}

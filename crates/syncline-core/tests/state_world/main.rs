@@ -187,21 +187,40 @@ fn st_30_a_context_that_stops_between_any_two_steps_holds_up_nobody_and_loses_no
     }
 }
 
+const ALL_AT_ONCE: Faults = Faults {
+    stops: true,
+    overtaken: true,
+    crashes: true,
+    vanishes: true,
+    apart: true,
+    torn: false,
+    plain: false,
+    unreliable: false,
+    quota: false,
+    jumps: false,
+    layouts: false,
+    crowded: false,
+};
+
+/// Storage was cleared while a context loaded: it read the index again and again, and never the values that the index waited for.
+#[test]
+fn st_33_a_schedule_in_which_a_loading_context_once_read_for_ever() {
+    fate::storm(8_373, &ALL_AT_ONCE, None);
+}
+
+/// A context was told of a value that had been written over in the meantime, and never looked.
+#[test]
+fn st_13_a_schedule_in_which_a_message_was_once_believed_more_than_storage() {
+    fate::storm(6_873, &Faults { apart: true, crashes: true, ..Faults::default() }, None);
+    fate::storm(597, &Faults { layouts: true, ..ALL_AT_ONCE }, None);
+}
+
 /// Everything that a page, a user or a machine does to a storage, at once.
 #[test]
 fn st_33_stops_deaths_vanished_storage_and_clocks_years_apart_lose_nothing_and_come_to_rest() {
     let name = "st_33_stops_deaths_vanished_storage_and_clocks_years_apart_lose_nothing_and_come_to_rest";
     for layouts in [false, true] {
-        let faults = Faults {
-            stops: true,
-            overtaken: true,
-            crashes: true,
-            vanishes: true,
-            apart: true,
-            layouts,
-            ..Faults::default()
-        };
-        println!("{}", storm(name, faults));
+        println!("{}", storm(name, Faults { layouts, ..ALL_AT_ONCE }));
     }
 }
 

@@ -351,7 +351,8 @@ fn call(dice: &mut Dice) -> (&'static str, String, String) {
         ("POST", format!("/api/state/{one}"), reset),
         ("DELETE", format!("/api/state/{one}"), json!({})),
         ("GET", format!("/api/state?after={one}&limit=1"), json!({})),
-        ("POST", format!("/api/locks/{one}/acquire"), json!({ "holder": two })),
+        // What she says of herself comes back to her, so it names nothing of his.
+        ("POST", format!("/api/locks/{one}/acquire"), json!({ "holder": "ann" })),
         ("POST", format!("/api/locks/{one}/release"), json!({ "force": true })),
         ("GET", format!("/api/locks?prefix={one}&after={two}"), json!({})),
         ("GET", format!("/api/queues/{one}"), json!({})),

@@ -43,21 +43,13 @@ struct Plan {
     changes: bool,
 }
 
-/// What came of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// Whether what was refused before may succeed now.
-    pub(crate) changed: bool,
-    /// How much longer nobody is granted anything.
-    pub(crate) quiet_ms: i64,
-}
-
-/// Makes the floor fit the server's history and a lease of `ttl_ms`.
+/// Makes the floor fit the server's history and a lease of `ttl_ms`, unless somebody else has just done so: what was refused before may
+/// succeed now. For how much longer nobody is granted anything, in milliseconds.
 pub(crate) async fn settle(
     transaction: &mut Transaction<'_>,
     ttl_ms: i64,
     clock_token_max: i64,
-) -> Result<Settled, Error> {
+) -> Result<i64, Error> {
     let found: Option<(String, String, i64, i64, i64, i64)> =
         transaction.query_first(FLOOR.into(), &[]).await?;
     let Some((known_history, history, longest_ttl_ms, longest_at_ms, quiet_until_ms, now_ms)) = found else {
@@ -86,7 +78,7 @@ pub(crate) async fn settle(
         let keep = values![floor.history, plan.longest_ttl_ms, plan.longest_at_ms];
         transaction.execute(KEEP_FLOOR, &keep).await?;
     }
-    Ok(Settled { changed: plan.changes, quiet_ms: (quiet_until_ms - now_ms).max(0) })
+    Ok((quiet_until_ms - now_ms).max(0))
 }
 
 fn plan(floor: &Floor, ttl_ms: i64) -> Plan {

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::Engine;
 use super::notices::{Heard, Subscription};
 use crate::database::{Database, statements_of};
-use crate::lock::history::{self, Settled};
+use crate::lock::history;
 use crate::lock::{
     self, Acquired, CLOCK_TOKEN_MAX, FORGET_AFTER, Holding, Locks, ReleaseWaiters, ReleaseWatch, Request,
     Row, holding, token_of,
@@ -71,7 +71,7 @@ impl Locks for PostgresLocks {
                 return Ok(Acquired::Held(held));
             }
             // Between the two statements it may have been given back, or the floor did not fit: it is asked for again.
-            let Settled { quiet_ms, .. } = self.settle(ttl_ms(request.ttl)).await?;
+            let quiet_ms = self.settle(ttl_ms(request.ttl)).await?;
             if quiet_ms > 0 {
                 return Ok(Acquired::Quiet { left: Duration::from_millis(quiet_ms.unsigned_abs()) });
             }
@@ -80,7 +80,9 @@ impl Locks for PostgresLocks {
 
     async fn renew(&self, name: &Name, lease: LeaseId, ttl: Ttl) -> Result<Result<Token, Refused>, Error> {
         let mut renewed = self.renew_once(name, lease, ttl).await?;
-        if renewed.is_none() && self.settle(ttl_ms(ttl)).await?.changed {
+        if renewed.is_none() {
+            // The floor may not have fitted.
+            self.settle(ttl_ms(ttl)).await?;
             renewed = self.renew_once(name, lease, ttl).await?;
         }
         self.answer(name, lease, renewed).await
@@ -168,8 +170,8 @@ impl PostgresLocks {
         Ok(renewed.map(|(token,)| token))
     }
 
-    /// Makes the floor fit the server's history and a lease of this length.
-    async fn settle(&self, ttl_ms: i64) -> Result<Settled, Error> {
+    /// Makes the floor fit the server's history and a lease of this length. How much longer nobody is granted anything, in milliseconds.
+    async fn settle(&self, ttl_ms: i64) -> Result<i64, Error> {
         let database = Database::new(self.engine.clone());
         let settle = database.write(move |transaction| {
             Box::pin(async move { history::settle(transaction, ttl_ms, CLOCK_TOKEN_MAX).await })

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::servers::Servers;
-use super::{CONNECT_MAX, Engine};
+use super::{ANSWER_MAX, CONNECT_MAX, Engine, no_answer, pooler};
 use crate::Error;
 use crate::names::Schema;
 
@@ -234,18 +234,28 @@ pub(super) async fn check(engine: &Engine) -> Result<(), Error> {
     let Some((source, servers)) = Source::of(engine).zip(engine.listen_servers.as_ref()) else {
         return Ok(());
     };
+    let address = servers.describe();
+    servers.find(&address).await?;
+    // Before anything is listened to: what a pooler's connection listens to is sent to whoever has it next.
+    let between = match timeout(ANSWER_MAX, pooler::is_between(&servers.options())).await {
+        Ok(answer) => answer.map_err(|error| Error::postgres(&address, &error))?,
+        Err(_) => return Err(no_answer(&address, ANSWER_MAX)),
+    };
+    if between {
+        let reason = "leads to a pooler, which gives a connection to one client after the other: name the server itself";
+        return Err(Error::Address { address, reason: reason.to_owned() });
+    }
     match source.connect().await {
         Ok(_) => Ok(()),
         Err(Failure::Server(error)) => Err(error),
-        Err(Failure::Connection(error)) => Err(Error::postgres(&servers.describe(), &error)),
-        Err(Failure::Deaf) => Err(Error::Address {
-            address: servers.describe(),
-            reason: format!(
-                "hears nothing of what is announced at {}: it leads to another database, or to a pooler that does not keep \
-                 its connections for one client",
+        Err(Failure::Connection(error)) => Err(Error::postgres(&address, &error)),
+        Err(Failure::Deaf) => {
+            let reason = format!(
+                "hears nothing of what is announced at {}: it leads to another database",
                 engine.name()
-            ),
-        }),
+            );
+            Err(Error::Address { address, reason })
+        }
     }
 }
 

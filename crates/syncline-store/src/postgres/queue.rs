@@ -25,7 +25,7 @@ impl PostgresQueueNotices {
 impl QueueNotices for PostgresQueueNotices {
     async fn listen(&self, registry: &QueueRegistry) {
         self.engine.notifier.listen(&self.engine, registry).await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn may_have_changed(&self) -> bool {

@@ -61,7 +61,7 @@ impl SqliteQueueNotices {
 #[async_trait]
 impl QueueNotices for SqliteQueueNotices {
     async fn listen(&self, _registry: &QueueRegistry) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn announce(&self, _queue: &str) {}

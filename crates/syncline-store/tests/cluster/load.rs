@@ -279,7 +279,8 @@ async fn push(states: &dyn States, id: &str, n: u64) -> Result<bool, Error> {
     let asked = up_to_date(states).await?.0;
     let now_ms = u64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
     let stamp = Stamp::ZERO.after(Timestamp::from_ms(now_ms + n % 2));
-    let stored = Stored { value: Value::read("{\"n\":1}").unwrap(), stamp: Some(stamp), added: None, version: 1 };
+    let stored =
+        Stored { value: Value::read("{\"n\":1}").unwrap(), stamp: Some(stamp), added: None, version: 1 };
     let kept = Kept { entry: Entry { stamp, live: true }, stored: Some(stored) };
     let changes = vec![Change::Entity { id: id.to_owned(), kept }];
     let batch = Batch { after: asked.after, epoch: asked.epoch.unwrap_or_default(), changes };

@@ -277,7 +277,7 @@ pub(crate) async fn hs_04_without_the_right_to_migrate_what_is_missing_is_named(
     let store = Store::open_with(&url, &options).await.unwrap();
     assert!(store.locks().list("", None, 10).await.unwrap().is_empty());
     store.close().await;
-    fixture.execute_at(&url, "UPDATE syncline.migrations SET version = 0").await;
+    fixture.execute_at(&url, "DELETE FROM syncline.migrations WHERE version = 2").await;
     let old = Store::open_with(&url, &options).await.unwrap_err();
     assert!(matches!(&old, Error::Unprepared { .. }), "{old}");
 }

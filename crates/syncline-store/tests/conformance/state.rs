@@ -28,7 +28,8 @@ fn now_ms() -> u64 {
 }
 
 fn put(id: &str, text: &str, ms: u64) -> Change {
-    let stored = Stored { value: Value::read(text).unwrap(), stamp: Some(stamp(ms)), added: None, version: 1 };
+    let stored =
+        Stored { value: Value::read(text).unwrap(), stamp: Some(stamp(ms)), added: None, version: 1 };
     let entry = Entry { stamp: stamp(ms), live: true };
     Change::Entity { id: id.to_owned(), kept: Kept { entry, stored: Some(stored) } }
 }

@@ -135,7 +135,9 @@ impl Replica {
         let loading = self.phase == Phase::Loading;
         let is_index = |key: &Arc<str>| matches!(layout.kind(key), Kind::Index(_));
         // Keys of the index come before those of entities.
-        let first = loading && self.work.dirty.iter().take_while(|key| &***key < ENTITY_PREFIX).any(is_index);
+        let any_index = self.work.dirty.iter().take_while(|key| &***key < ENTITY_PREFIX).any(is_index);
+        // An index that was cleared meanwhile waits for its values, and must not go before them for ever.
+        let first = loading && self.seen.proved.is_none() && any_index;
         let most = if loading { LOAD_MAX } else { BATCH_MAX };
         let batch = if first { 0 } else { most };
         let mut keys: Vec<Arc<str>> = self.work.dirty.iter().filter(is_value).take(batch).cloned().collect();

@@ -97,8 +97,12 @@ impl Replica {
                     self.work.read(INDEX_KEY.to_owned());
                 }
                 EntityChange::Set(stored) => {
+                    let key = self.index.layout().value_key(&id);
                     if stored.stamp.is_none() || self.absorb_value(&id, Some(Ok(stored)), Source::Event) {
-                        self.work.read(self.index.layout().value_key(&id));
+                        self.work.read(key);
+                    } else {
+                        // Somebody may have written over it meanwhile, and the one who stored it may be dead by now.
+                        self.work.verify(std::iter::once(key.into()), self.time.now);
                     }
                 }
             }

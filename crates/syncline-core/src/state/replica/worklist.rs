@@ -34,7 +34,7 @@ impl Worklist {
         self.dirty.append(&mut self.after_loading);
     }
 
-    /// `keys` of the index were written: somebody may drop them, and the news of that may get lost.
+    /// `keys` of the index were written, or values were told of: somebody may write over them, and the news of that may get lost.
     pub(super) fn verify(&mut self, keys: impl Iterator<Item = Arc<str>>, now: Timestamp) {
         self.verify.extend(keys);
         if !self.verify.is_empty() && self.verify_at.is_none() {
@@ -50,8 +50,10 @@ impl Worklist {
     pub(super) fn start_verifying(&mut self, now: Timestamp) {
         if self.verify_at.is_some_and(|at| at <= now) {
             self.verify_at = None;
+            if self.verify.iter().any(|key| key.starts_with(INDEX_KEY)) {
+                self.dirty.insert(INDEX_KEY.to_owned());
+            }
             self.dirty.append(&mut self.verify);
-            self.dirty.insert(INDEX_KEY.to_owned());
         }
     }
 
