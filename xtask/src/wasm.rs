@@ -133,7 +133,7 @@ const SYSTEMS: &[System] = &[
         entry: "state.js",
         without: &["state-bridge.js", "state-codec.js"],
         // Values say which addition they belong to.
-        budget_bytes: 63_000,
+        budget_bytes: 63_500,
     },
     System {
         source: &PLATFORM,
@@ -142,7 +142,7 @@ const SYSTEMS: &[System] = &[
         entry: "state.js",
         without: &["state-codec.js", "syncline_state_bg.wasm", "syncline_token_bg.wasm"],
         // And what the node does not list is compared with the marks in storage.
-        budget_bytes: 79_700,
+        budget_bytes: 80_000,
     },
     System {
         source: &PLATFORM,
