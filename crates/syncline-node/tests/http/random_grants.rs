@@ -81,7 +81,7 @@ impl Person {
             let covers = names.strip_suffix('*').map_or(names == name, |prefix| name.starts_with(prefix));
             of == system && covers && verbs.split(',').any(|known| known == verb)
         };
-        ceiling && self.may.as_ref().is_none_or(|may| may.iter().any(|grant| asked(grant)))
+        ceiling && self.may.as_ref().is_none_or(|may| may.iter().any(asked))
     }
 
     fn shown(&self, mut request: Request<Body>) -> Request<Body> {
