@@ -268,6 +268,18 @@ postgresql:
         Ok(())
     }
 
+    /// What each member says of the cluster, for people.
+    pub fn describe(&self) -> String {
+        let say = |(place, name): (usize, &&str)| {
+            let said = self.ask(Member(place), "GET", "/cluster", "");
+            let said = said.map_or("does not answer".to_owned(), |(_, said)| {
+                said.lines().last().unwrap_or_default().to_owned()
+            });
+            format!("{name}: {said}")
+        };
+        NAMES.iter().enumerate().map(say).collect::<Vec<_>>().join("\n")
+    }
+
     /// Asks a member's Patroni; `None` if it does not answer.
     fn ask(&self, member: Member, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
         let address = SocketAddr::from((self.network.address(member), API_PORT));

@@ -23,6 +23,9 @@ const ROUNDS_DEFAULT: usize = 2;
 /// So much goes on before each blow, and after it.
 const WRITES_BETWEEN: u64 = 50;
 
+/// So long they may take.
+const WRITES_WITHIN: Duration = Duration::from_secs(100);
+
 /// What happens to a primary.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
@@ -45,13 +48,13 @@ async fn op_02_on_postgres_a_cluster_that_fails_over_loses_and_doubles_nothing()
     let load = Load::start(&store);
     let mut pauses = Vec::new();
     for (round, harm) in (0..rounds).zip(HARMS.iter().cycle()) {
-        load.more(WRITES_BETWEEN).await;
+        more(&load, &cluster).await;
         let primary = block_in_place(|| cluster.primary()).expect("a whole cluster has a primary");
         let since = Instant::now();
         block_in_place(|| strike(&mut cluster, primary, *harm));
         load.longest_pause();
         until_followed(&cluster, primary).await;
-        load.more(WRITES_BETWEEN).await;
+        more(&load, &cluster).await;
         let pause = load.longest_pause();
         println!(
             "round {round}: {harm:?}, writes stood still for {pause:.1?} ({:.1?} in all)",
@@ -65,6 +68,13 @@ async fn op_02_on_postgres_a_cluster_that_fails_over_loses_and_doubles_nothing()
     let longest = pauses.iter().max().copied().unwrap_or_default();
     println!("rounds={rounds} longest_pause={longest:.1?} {report}");
     store.close().await;
+}
+
+/// Writes go on. If they do not, the members are asked what they think.
+async fn more(load: &Load, cluster: &Patroni) {
+    if tokio::time::timeout(WRITES_WITHIN, load.more(WRITES_BETWEEN)).await.is_err() {
+        panic!("no writes for {WRITES_WITHIN:?}:\n{}", block_in_place(|| cluster.describe()));
+    }
 }
 
 fn strike(cluster: &mut Patroni, primary: Member, harm: Harm) {
