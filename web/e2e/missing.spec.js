@@ -76,7 +76,8 @@ const ROWS = /** @type {Record<string, (world: World) => Promise<Situation>>} */
     await page.context().route(/(lock-worker|viewer-worker|queue-engine|state-bridge)\.js$/, (route) => route.fulfill({ status: 404 }));
     return visit(page, url);
   },
-  "its own site: a frame in a page of another": async ({ page, url }) => {
+  // Playwright's windows are private ones.
+  "its own site: a frame in a page of another, in a private window": async ({ page, url }) => {
     const elsewhere = new URL(url);
     elsewhere.hostname = "localhost";
     await page.goto(elsewhere.href);

@@ -208,6 +208,13 @@ fn st_33_a_schedule_in_which_a_loading_context_once_read_for_ever() {
     fate::storm(8_373, &ALL_AT_ONCE, None);
 }
 
+/// A context that stood still in the middle of a change of layout wrote an index without what was added meanwhile. It heard of the
+/// addition, and did not write it where the new layout keeps it; the one that had added it died.
+#[test]
+fn st_22_a_schedule_in_which_an_addition_was_once_lost_between_two_layouts() {
+    fate::storm(5_090, &Faults { layouts: true, ..ALL_AT_ONCE }, None);
+}
+
 /// A context was told of a value that had been written over in the meantime, and never looked.
 #[test]
 fn st_13_a_schedule_in_which_a_message_was_once_believed_more_than_storage() {

@@ -152,9 +152,10 @@ impl Replica {
                 self.recent.note(id);
             }
             self.touch(id);
-            if place.is_none() {
-                // A fact from a place where nobody looks any more.
-                self.work.read(self.index.layout().index_key(id));
+            let layout = self.index.layout();
+            if place != Some(layout.place(id)) {
+                // A fact from a place where nobody looks for it any more.
+                self.work.read(layout.index_key(id));
             }
         }
         let lacking = absorbed.lacking && place.is_some();
