@@ -179,9 +179,12 @@ pub(crate) async fn ss_22_a_long_row_of_one_entity_is_passed_by_and_comes_back_i
 pub(crate) async fn ss_22_a_dead_workers_claims_come_back_and_its_late_word_is_not_heard(fixture: &Fixture) {
     let outbox = fixture.store.outbox();
     let given = outbox.enqueue(&calls(&["a", "b"])).await.unwrap();
-    let lost = outbox.claim("dies", Kind::Change, 10, Duration::from_millis(40)).await.unwrap();
+    let lease = Duration::from_millis(40);
+    let lost = outbox.claim("dies", Kind::Change, 10, lease).await.unwrap();
     assert_eq!(ids(&lost), given);
     let mut again = lost.clone();
+    // Their leases end a moment apart: a look in between would find one of them.
+    tokio::time::sleep(2 * lease).await;
     until("the lease has ended", async || {
         again = claim(&*outbox, 10).await;
         !again.entries.is_empty()
