@@ -28,9 +28,11 @@ async function looksWell(/** @type {Page} */ page, /** @type {string} */ name) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     for (const size of WIDTHS) {
       await page.setViewportSize(size);
-      // The page that one is on can be seen in the navigation.
-      const current = await page.locator(".site nav [aria-current]").boundingBox();
-      if (current) expect([current.x >= 0, current.x + current.width <= size.width]).toEqual([true, true]);
+      // The page that one is on can be seen in the navigation, as soon as that has followed the new size.
+      await expect(async () => {
+        const current = await page.locator(".site nav [aria-current]").boundingBox();
+        if (current) expect([current.x >= 0, current.x + current.width <= size.width]).toEqual([true, true]);
+      }).toPass({ timeout: 10_000 });
       await page.evaluate(() => scrollTo(0, 0));
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(size.width);
       await page.screenshot({ path: `e2e/results/screens/${name}-${size.width}-${colorScheme}.png`, fullPage: true });
