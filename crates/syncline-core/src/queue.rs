@@ -11,7 +11,7 @@
 //!
 //! - [`Kind`]: what enqueuing means, as one table that memory and SQL share
 //! - [`Queue`]: distinct keys in order and a result per key; each operation O(log n) or less
-//! - [`line`]: the same decisions for a queue that is kept in a database, over a few rows of it
+//! - [`mod@line`]: the same decisions for a queue that is kept in a database, over a few rows of it
 //! - [`Pace`] and [`Pacer`]: when the next call may start, for one process or for many that share one value
 //! - [`Answer`] and [`Settings::judge`]: what follows from a call's end
 //! - [`Paced`]: all of it together, driven by `poll`
