@@ -1,4 +1,8 @@
 //! What an application pays for us: its commits a second with `serversync` at work on its table, beside the same table without us.
+//!
+//! Twice. An application that serves requests does something else between two commits of a connection. One that only commits takes
+//! all the processors there are, and then whatever the worker and its receiver do is taken from it: this shows their price, not
+//! whether commits wait for one another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +17,8 @@ use crate::world::{Kind, World};
 
 /// Connections of the application, each with one commit after the other.
 const CONNECTIONS: [usize; 3] = [1, 32, 64];
+/// What a connection does between two commits: the rest of a request, or nothing.
+const PACES: [(&str, Duration); 2] = [("10 ms", Duration::from_millis(10)), ("none", Duration::ZERO)];
 /// Before the measurement, so that the worker is at work, and how long it takes.
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(6);
@@ -30,31 +36,35 @@ const TAKEN_OVER: &str = "SELECT count(*) FROM pg_trigger WHERE tgname = 'sync_o
 pub(crate) fn measure(rounds: usize) -> Result<Value> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
-    for connections in CONNECTIONS {
+    for ((pace, pause), connections) in
+        PACES.into_iter().flat_map(|pace| CONNECTIONS.map(|some| (pace, some)))
+    {
         let (mut without, mut with) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
-            without.push(runtime.block_on(commits(connections, false))?);
-            with.push(runtime.block_on(commits(connections, true))?);
+            without.push(runtime.block_on(commits(connections, pause, false))?);
+            with.push(runtime.block_on(commits(connections, pause, true))?);
         }
         let [without, with] =
             [without, with].map(|rates| table::median(rates).context("no round was measured"));
         let (without, with) = (without?, with?);
         rows.push(vec![
+            pace.to_owned(),
             connections.to_string(),
             table::thousands(without),
             table::thousands(with),
             format!("{:.0} %", 100.0 * with / without),
         ]);
-        figures.push(
-            json!({ "connections": connections, "without": without, "with": with, "share": with / without }),
-        );
+        figures.push(json!({
+            "pause_ms": pause.as_millis() as u64, "connections": connections,
+            "without": without, "with": with, "share": with / without
+        }));
     }
-    let heads = ["connections", "without us", "with serversync", "share"];
+    let heads = ["pause", "connections", "without us", "with serversync", "share"];
     table::print("An application's commits a second", &heads, &rows);
     Ok(json!({ "unit": "commits per second", "connections": figures }))
 }
 
-async fn commits(connections: usize, with_us: bool) -> Result<f64> {
+async fn commits(connections: usize, pause: Duration, with_us: bool) -> Result<f64> {
     let world = World::new(Kind::Postgres)?;
     let mut owner = PgConnection::connect(&world.box_url).await?;
     sqlx::raw_sql(TABLE).execute(&mut owner).await?;
@@ -75,6 +85,9 @@ async fn commits(connections: usize, with_us: bool) -> Result<f64> {
                 made += 1;
                 sqlx::query(INSERT).bind(format!("order-{number}-{made}")).execute(&mut connection).await?;
                 count.fetch_add(1, Ordering::Relaxed);
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
             }
             Ok(())
         });

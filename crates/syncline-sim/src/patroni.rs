@@ -228,9 +228,10 @@ postgresql:
   data_dir: '{folder}/data'
   pgpass: '{folder}/pgpass'
   authentication: {{superuser: {{username: {ROLE}}}, replication: {{username: replicator}}}}
+  basebackup: [checkpoint: fast]
   remove_data_directory_on_rewind_failure: true
   remove_data_directory_on_diverged_timelines: true
-  parameters: {{unix_socket_directories: '{folder}', shared_buffers: 16MB, max_connections: 100}}
+  parameters: {{unix_socket_directories: '{folder}', shared_buffers: 16MB, max_connections: 100, wal_keep_size: 256MB, wal_retrieve_retry_interval: 500ms}}
   pg_hba: ['local all all trust', 'host all all 0.0.0.0/0 trust', 'host replication all 0.0.0.0/0 trust']
 "
         );

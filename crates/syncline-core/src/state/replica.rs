@@ -204,12 +204,6 @@ impl Replica {
         Output { effects: std::mem::take(&mut self.out), wake_at: self.wake_at() }
     }
 
-    /// Whether loading is done.
-    #[must_use]
-    pub fn is_bootstrapped(&self) -> bool {
-        self.phase == Phase::Ready
-    }
-
     /// An entity's value as the view shows it.
     #[must_use]
     pub fn value(&self, id: &str) -> Option<&Value> {

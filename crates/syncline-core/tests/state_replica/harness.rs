@@ -14,6 +14,7 @@ pub(crate) struct Harness {
     pub(crate) asks: VecDeque<Effect>,
     /// Everything else, in order.
     pub(crate) told: Vec<Effect>,
+    pub(crate) is_ready: bool,
     pub(crate) view: BTreeMap<String, String>,
     pub(crate) now: Timestamp,
     pub(crate) wall: Timestamp,
@@ -42,6 +43,7 @@ impl Harness {
             storage,
             asks: VecDeque::new(),
             told: Vec::new(),
+            is_ready: false,
             view: BTreeMap::new(),
             now: Timestamp::from_ms(1_000),
             wall: Timestamp::from_ms(1_730_000_000_000),
@@ -70,7 +72,7 @@ impl Harness {
     pub(crate) fn start(&mut self) {
         self.give(Input::Start);
         self.settle();
-        assert!(self.replica.is_bootstrapped());
+        assert!(self.is_ready);
     }
 
     pub(crate) fn give(&mut self, input: Input) {
@@ -94,6 +96,7 @@ impl Harness {
                             self.view.remove(id);
                         }
                         Effect::Clear => self.view.clear(),
+                        Effect::Ready => self.is_ready = true,
                         _ => {}
                     }
                     self.told.push(other);

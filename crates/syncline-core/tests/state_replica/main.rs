@@ -28,7 +28,7 @@ fn st_10_start_reads_settings_index_and_listed_entities_in_batches_and_then_the_
     }
     harness.serve();
     let mut batches = Vec::new();
-    while !harness.asked().is_empty() && !harness.replica.is_bootstrapped() {
+    while !harness.asked().is_empty() && !harness.is_ready {
         assert!(
             harness.view.is_empty() && harness.asked().iter().all(|key| key.starts_with("trackedEntity:e"))
         );

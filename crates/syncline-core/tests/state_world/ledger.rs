@@ -55,7 +55,7 @@ pub(crate) fn judge(world: &World, before: &BTreeMap<String, Option<String>>, de
     }
     for party in world.parties.iter().flatten() {
         let Some(replica) = party.as_replica() else { continue };
-        assert!(replica.is_bootstrapped(), "a replica never got ready");
+        assert!(party.is_ready, "a replica never got ready");
         let shown: BTreeMap<String, Option<String>> =
             replica.entities().map(|(id, value)| (id.to_owned(), Some(value.text().to_owned()))).collect();
         assert_eq!(shown, after, "a replica shows something else than storage says; {:#?}", world.storage);

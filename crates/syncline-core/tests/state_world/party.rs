@@ -47,6 +47,8 @@ pub(crate) struct Party {
     pub(crate) view: BTreeMap<String, Value>,
     /// Entities rendered, to see that an echo renders nothing.
     pub(crate) renders: u64,
+    /// Whether loading is done.
+    pub(crate) is_ready: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -88,6 +90,7 @@ impl Party {
             said: Vec::new(),
             view: BTreeMap::new(),
             renders: 0,
+            is_ready: false,
         }
     }
 
@@ -157,7 +160,8 @@ impl Party {
             Effect::Clear => self.view.clear(),
             Effect::Resolve { op } => self.fates[op as usize - 1].1 = Fate::Stored,
             Effect::Reject { op, .. } => self.fates[op as usize - 1].1 = Fate::Refused,
-            Effect::Ready | Effect::Settings(_) | Effect::Report(_) => {}
+            Effect::Ready => self.is_ready = true,
+            Effect::Settings(_) | Effect::Report(_) => {}
             Effect::Pull { .. } | Effect::Push { .. } | Effect::Link(_) => {
                 panic!("nobody is linked: {effect:?}")
             }
