@@ -29,13 +29,14 @@ Examples:
   serversync --once             send what is due now, then end
   serversync --drain            send all there is, with a bar, then end
   serversync --check            print the settings and look at the database, start nothing
-  serversync --config files.toml  send files of your own, too
+  serversync --config serversync.toml  send files of your own, and to several receivers
   serversync --no-migrate       the tables are there: `syncline migrate --print --system outbox`
 
 Environment:
   DATABASE_URL                  the application's database (required)
-  FRONTEND_BASE_URL             where everything goes (required); https unless
-                                it is this machine or SYNC_ALLOW_HTTP=true
+  FRONTEND_BASE_URL             where everything goes that no route takes (required
+                                without [[routes]]); https unless it is this machine
+                                or SYNC_ALLOW_HTTP=true
   SYNCLINE_TOKEN                what is presented there
   SYNC_SENDER                   under which name; that of the key, where SYNCLINE_TOKEN
                                 is a key of the front end
@@ -46,7 +47,8 @@ Environment:
   SYNC_PLAIN_RECEIPTS   false   remove a file after a receipt without length and
                                 SHA-256
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here
-  SYNC_CONFIG                   a file with [[files]]: kinds of files to send
+  SYNC_CONFIG                   a file with [[files]], kinds of files to send, and
+                                [[routes]], receivers beside the front end
 {}
   SYNCLINE_SCHEMA    syncline   our schema in a PostgreSQL database
   SYNCLINE_MIGRATE       true   make our tables and bring them up to date
@@ -66,7 +68,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.",
 #[derive(Parser)]
 #[command(name = "serversync", version, styles = STYLES, after_help = help())]
 struct Cli {
-    /// A file with [[files]], the kinds of files to send. [env: SYNC_CONFIG]
+    /// A file with [[files]], the kinds of files to send, and [[routes]], receivers of entries. [env: SYNC_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<String>,
     /// Send what is due now and end. Exit code 1 if anything failed.

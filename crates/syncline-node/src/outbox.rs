@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`settings`]: the environment and the configuration file ([`Settings`])
+//! - [`route`]: which entries go to which receiver ([`Route`]); `fan_out`: hands them over to it; `webhook`: signatures
 //! - [`kind`]: which entries stand for files, and how those are sent ([`FileKind`]); [`template`]: values in texts
 //! - `lane`: when to claim, how much, and how long to leave a receiver alone that is down
 //! - `batch`: sends one batch; `upload`: sends one file; `file`: files beneath their folder and nowhere else
@@ -19,19 +20,23 @@
 
 mod batch;
 mod chores;
+mod fan_out;
 mod file;
 pub mod kind;
 mod lane;
 mod meters;
 mod reserve;
+pub mod route;
 mod sender;
 pub mod settings;
 mod shared;
 mod status;
 pub mod template;
 mod upload;
+pub mod webhook;
 
 pub use kind::{AfterReceipt, Attachment, FileKind, ReceiptRule};
+pub use route::{Route, Shape};
 pub use settings::{InvalidSettings, Settings};
 pub use template::Template;
 
@@ -40,9 +45,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use syncline_core::outbox::POLICY;
+use syncline_core::outbox::{POLICY, SenderId};
 use syncline_core::retry::Policy;
-use syncline_store::outbox::Kind;
+use syncline_store::outbox::{Kind, Outbox};
 use syncline_store::{Error, OutboxStore};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +55,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::metrics::Registry;
 use crate::node::{NodeId, StartError};
+use fan_out::FanOut;
 use lane::Lane;
 use meters::Meters;
 use reserve::Reserve;
@@ -124,7 +130,10 @@ pub enum OpenError {
 
 /// A worker: opened, not yet at work.
 pub struct Worker {
-    shared: Arc<Shared>,
+    /// One for each receiver.
+    receivers: Vec<Arc<Shared>>,
+    /// What hands entries over to them, where there are routes.
+    fan_out: Option<FanOut>,
     store: OutboxStore,
     status: Option<(tokio::net::TcpListener, SocketAddr)>,
     registry: Registry,
@@ -151,38 +160,36 @@ impl Worker {
         let store = store.map_err(StartError::from)?;
         let outbox = store.outbox();
         let sender_id = match &settings.sender {
-            Some(named) => named.clone(),
-            None => outbox.sender().await.map_err(StartError::from)?,
+            // Whoever receives from both sides compares under this name.
+            Some(named) => outbox.set_sender(named).await.map(|()| named.clone()),
+            None => outbox.sender().await,
         };
-        let registry = Registry::new();
-        let meters = Meters::new(&registry);
-        let policy = Policy { max_attempts: settings.max_attempts, ..POLICY };
-        let shared = Arc::new(Shared {
-            name: NodeId::random().to_string(),
-            sender: Sender::new(settings, meters.upload_bytes.clone()),
-            sender_id,
-            policy,
-            timeout: settings.timeout,
-            lease: settings.timeout.clamp(LEASE_MIN, LEASE_MAX),
-            files: settings.files.iter().cloned().map(Arc::new).collect(),
-            live: watch::Sender::new(Live::of(settings)),
-            usual: Live::of(settings),
-            tuned_at: tokio::sync::Mutex::default(),
-            sends: AtomicUsize::new(0),
-            counts: Counts::default(),
-            meters,
-            outbox,
-            full: tokio::sync::Notify::new(),
-            drained: CancellationToken::new(),
-        });
+        let sender_id = sender_id.map_err(StartError::from)?;
+        let opening =
+            Opening { settings, sender_id, http: crate::outbound::client(), registry: Registry::new() };
+        let (receivers, fan_out) = match settings.routes.is_empty() {
+            true => (vec![opening.receiver(None, outbox, None)], None),
+            false => {
+                let (receivers, fan_out) = opening.routes(&store, outbox).await?;
+                (receivers, Some(fan_out))
+            }
+        };
         // Before anything is sent: sending may be switched off.
-        chores::tune(&shared).await;
+        for shared in receivers.iter().chain(fan_out.iter().map(|fan_out| &fan_out.shared)) {
+            chores::tune(shared).await;
+        }
         let files = settings.files.first().map(|kind| kind.folder.as_path());
         let reserve = reserve::place(url, files).map(|folder| Reserve::new(&folder));
+        let frontend = settings.frontend.as_ref().map(tracing::field::display);
+        let routes = settings.routes.len();
         tracing::info!(
-            worker = shared.name, database = store.name(), frontend = %settings.frontend, "serversync started"
+            worker = receivers[0].name,
+            database = store.name(),
+            frontend,
+            routes,
+            "serversync started"
         );
-        Ok(Worker { shared, store, status, registry, reserve })
+        Ok(Worker { receivers, fan_out, store, status, registry: opening.registry, reserve })
     }
 
     /// Where `/metrics` is, with the port the system chose if it was asked to.
@@ -192,12 +199,12 @@ impl Worker {
 
     /// Reads how far the worker is, also while it runs.
     pub fn progress(&self) -> ProgressReader {
-        ProgressReader(Arc::clone(&self.shared))
+        ProgressReader(self.receivers.clone())
     }
 
     /// Works until it is done or told to stop. What is under way then is finished or given back.
     pub async fn run(self, until: Until, stop: impl Future<Output = ()> + Send + 'static) -> Outcome {
-        let Worker { shared, store, status, registry, reserve } = self;
+        let Worker { receivers, fan_out, store, status, registry, reserve } = self;
         let (asked, stop) = (stop, CancellationToken::new());
         let token = stop.clone();
         let listening = tokio::spawn(async move {
@@ -206,29 +213,29 @@ impl Worker {
         });
         let (chores, halt) = (TaskTracker::new(), CancellationToken::new());
         if let Some((listener, _)) = status {
-            chores.spawn(status::serve(listener, Arc::clone(&shared), registry.clone(), halt.clone()));
+            chores.spawn(status::serve(listener, receivers.clone(), registry.clone(), halt.clone()));
         }
-        chores.spawn(chores::run(Arc::clone(&shared), reserve, registry, halt.clone()));
+        let all: Vec<Arc<Shared>> =
+            fan_out.iter().map(|fan_out| &fan_out.shared).chain(&receivers).cloned().collect();
+        // The disk is looked at by one of them.
+        let reserves = [reserve].into_iter().chain(std::iter::repeat_with(|| None));
+        for (shared, reserve) in all.iter().cloned().zip(reserves) {
+            chores.spawn(chores::run(shared, reserve, registry.clone(), halt.clone()));
+        }
         chores.close();
-        let changes = Lane::new(Kind::Change, Arc::clone(&shared)).run(until, stop.clone());
-        let files = Lane::new(Kind::File, Arc::clone(&shared)).run(until, stop);
-        // Two tasks, so that neither waits for the other to be polled.
-        let (changes, files) = (tokio::spawn(changes), tokio::spawn(files));
-        let down = match (changes.await, files.await) {
-            (Ok(changes), Ok(files)) => changes.or(files),
-            (Err(error), _) | (_, Err(error)) => Some(format!("the worker failed inside: {error}")),
-        };
+        let down = send(&receivers, fan_out, until, stop).await;
         listening.abort();
         halt.cancel();
         chores.wait().await;
-        let off = held_back(&shared).await;
+        let off = held_back(&receivers[0]).await;
         store.close().await;
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = &shared.counts;
+        let count = |of: fn(&Counts) -> &AtomicU64| {
+            all.iter().map(|shared| of(&shared.counts).load(Ordering::Relaxed)).sum()
+        };
         let outcome = Outcome {
-            sent: count(&counts.sent),
-            failed: count(&counts.failed),
-            dead: count(&counts.dead),
+            sent: count(|counts| &counts.sent),
+            failed: count(|counts| &counts.failed),
+            dead: count(|counts| &counts.dead),
             down,
             off,
         };
@@ -239,6 +246,109 @@ impl Worker {
             "serversync stopped"
         );
         outcome
+    }
+}
+
+/// Runs the lanes of all receivers, and what hands entries over to them. Why a receiver was down in the end, if one was.
+async fn send(
+    receivers: &[Arc<Shared>],
+    fan_out: Option<FanOut>,
+    until: Until,
+    stop: CancellationToken,
+) -> Option<String> {
+    let handing = match (fan_out, until) {
+        // Once round: what is handed over is due at its receivers then.
+        (Some(fan_out), Until::Idle) => {
+            fan_out.run(until, stop.clone()).await;
+            None
+        }
+        (fan_out, _) => fan_out.map(|fan_out| tokio::spawn(fan_out.run(until, stop.clone()))),
+    };
+    // A task for each, so that none waits for another to be polled.
+    let lanes: Vec<_> = receivers
+        .iter()
+        .flat_map(|shared| [Kind::Change, Kind::File].map(|kind| Lane::new(kind, Arc::clone(shared))))
+        .map(|lane| tokio::spawn(lane.run(until, stop.clone())))
+        .collect();
+    let mut down = None;
+    for lane in lanes {
+        let ended = lane.await.unwrap_or_else(|error| Some(format!("the worker failed inside: {error}")));
+        down = down.or(ended);
+    }
+    if let Some(handing) = handing {
+        // A receiver that stayed down ends a drain, and there may be entries that are still to be handed over.
+        stop.cancel();
+        if let Err(error) = handing.await {
+            down = down.or(Some(format!("the worker failed inside: {error}")));
+        }
+    }
+    down
+}
+
+/// What all receivers of a worker are opened with.
+struct Opening<'a> {
+    settings: &'a Settings,
+    sender_id: SenderId,
+    http: reqwest::Client,
+    registry: Registry,
+}
+
+impl Opening<'_> {
+    /// One receiver: that of `route`, or the front end where there are no routes.
+    fn receiver(
+        &self,
+        route: Option<&Route>,
+        outbox: Arc<dyn Outbox>,
+        upstream: Option<Arc<dyn Outbox>>,
+    ) -> Arc<Shared> {
+        let Opening { settings, sender_id, http, registry } = self;
+        let meters = Meters::new(registry, route.map(|route| route.name.as_str()));
+        let nowhere = || "http://localhost".parse().expect("a constant that reads");
+        let target = route.cloned().unwrap_or_else(|| {
+            // Without routes there is a front end; with routes the application's outbox sends nothing itself.
+            Route::frontend(settings.frontend.clone().unwrap_or_else(nowhere), settings.token.clone())
+        });
+        Arc::new(Shared {
+            name: NodeId::random().to_string(),
+            sender: Sender::new(http.clone(), &target, settings, meters.upload_bytes.clone()),
+            sender_id: sender_id.clone(),
+            policy: Policy { max_attempts: settings.max_attempts, ..POLICY },
+            evidence: Default::default(),
+            timeout: settings.timeout,
+            lease: settings.timeout.clamp(LEASE_MIN, LEASE_MAX),
+            files: settings.files.iter().cloned().map(Arc::new).collect(),
+            live: watch::Sender::new(Live::of(settings)),
+            usual: Live::of(settings),
+            tuned_at: tokio::sync::Mutex::default(),
+            sends: AtomicUsize::new(0),
+            counts: Counts::default(),
+            meters,
+            outbox,
+            upstream,
+            full: tokio::sync::Notify::new(),
+            drained: CancellationToken::new(),
+        })
+    }
+
+    /// A receiver for each route, and what hands entries over to them.
+    async fn routes(
+        &self,
+        store: &OutboxStore,
+        outbox: Arc<dyn Outbox>,
+    ) -> Result<(Vec<Arc<Shared>>, FanOut), StartError> {
+        let mut receivers = Vec::new();
+        for route in &self.settings.routes {
+            let own = match self.settings.migrate {
+                true => store.open_route(&route.name).await?,
+                false => store.route(&route.name).await?.ok_or_else(|| Error::Invalid {
+                    field: "route",
+                    reason: format!("`{}` has no table yet, and SYNCLINE_MIGRATE is false", route.name),
+                })?,
+            };
+            receivers.push(self.receiver(Some(route), own, Some(Arc::clone(&outbox))));
+        }
+        let shared = self.receiver(None, outbox, None);
+        Ok((receivers, FanOut { shared, routes: self.settings.routes.clone() }))
     }
 }
 
@@ -260,12 +370,16 @@ async fn held_back(shared: &Shared) -> Option<Off> {
 }
 
 /// Reads how far a worker is.
-pub struct ProgressReader(Arc<Shared>);
+pub struct ProgressReader(Vec<Arc<Shared>>);
 
 impl ProgressReader {
     /// How far it is now.
     pub async fn read(&self) -> Result<Progress, Error> {
-        let sent = self.0.counts.sent.load(Ordering::Relaxed);
-        Ok(Progress { sent, pending: self.0.outbox.stats().await?.pending })
+        let mut progress = Progress { sent: 0, pending: 0 };
+        for shared in &self.0 {
+            progress.sent += shared.counts.sent.load(Ordering::Relaxed);
+            progress.pending += shared.pending().await?;
+        }
+        Ok(progress)
     }
 }

@@ -13,14 +13,11 @@ CREATE TABLE syncline.entity_sample (
 CREATE INDEX entity_sample_place ON syncline.entity_sample (place) WHERE NOT removed;
 
 -- name: NUMBER
--- sender, numbers, digests. Gives the time, and the numbers that are new as one JSON array.
-WITH new AS (
-    INSERT INTO syncline.inbox_entries (sender, entry, digest, received_at)
-    SELECT $1, n.entry, n.digest, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-    FROM unnest($2::bigint[], $3::bigint[]) AS n (entry, digest)
-    ON CONFLICT (sender, entry) DO NOTHING RETURNING entry
-)
-SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, coalesce(json_agg(entry)::text, '[]') FROM new;
+-- sender, numbers, digests. Gives the numbers that are new.
+INSERT INTO syncline.inbox_entries (sender, entry, digest, received_at)
+SELECT $1, n.entry, n.digest, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM unnest($2::bigint[], $3::bigint[]) AS n (entry, digest)
+ON CONFLICT (sender, entry) DO NOTHING RETURNING entry;
 
 -- name: DIGESTS
 -- sender, numbers

@@ -6,6 +6,9 @@
 -- name: SENDER
 SELECT sender FROM syncline.sync_outbox_sender;
 
+-- name: SET_SENDER
+UPDATE syncline.sync_outbox_sender SET sender = $1 WHERE sender <> $1;
+
 -- name: INSERT
 INSERT INTO sync_outbox (entity_type, entity_id, payload) SELECT entity_type, entity_id, coalesce(payload, 'null')
 FROM json_populate_recordset(NULL::sync_outbox, $1::text::json) RETURNING id::bigint;
@@ -19,7 +22,7 @@ FROM json_populate_record(NULL::sync_outbox, $1::text::json) RETURNING id::bigin
 SELECT o.id::bigint AS id, o.entity_type::text AS entity_type, o.entity_id::text AS entity_id,
     coalesce(o.payload::text, 'null') AS payload, CASE WHEN isfinite(o.created_at) AND o.created_at >= '0001-01-02'
     AND o.created_at < '9999-12-30' THEN (extract(epoch FROM o.created_at) * 1000000)::bigint END AS created_us,
-    o.attempts::bigint AS attempts
+    o.attempts::bigint AS attempts, o.last_error IS NOT NULL AS failed_before
 FROM sync_outbox AS o
 WHERE (CASE WHEN o.attempts < 0 THEN 1 ELSE 0 END) = 0 AND o.processed_at IS NULL AND o.dead_at IS NULL
 ORDER BY (o.id::bigint + 0) LIMIT $1;
@@ -41,10 +44,11 @@ WHERE id IN (SELECT w.id FROM sync_outbox AS w WHERE w.behind IS NOT NULL AND NO
     AND b.dead_at IS NULL THEN 1 ELSE 0 END) = 1) LIMIT 1000 FOR UPDATE SKIP LOCKED);
 
 -- name: BRING_BACK
--- Puts what is due into the line again
+-- files or not, limit. Puts what failed and is due into the line again
 UPDATE sync_outbox SET due_at = NULL
-WHERE id IN (SELECT id FROM sync_outbox WHERE due_at <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-    ORDER BY due_at LIMIT 1000 FOR UPDATE SKIP LOCKED);
+WHERE id IN (SELECT id FROM sync_outbox WHERE syncline.is_file(entity_type) = $1::integer
+    AND due_at <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+    ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED);
 
 -- name: CLAIM
 -- files or not, limit, claim, lease, worker, bytes. Gives what was found in line with the entry each has to wait for;.
@@ -55,7 +59,7 @@ WITH line AS MATERIALIZED (SELECT o.id::bigint AS id, o.entity_type::text AS ent
     o.entity_id::text AS entity_id, coalesce(o.payload::text, 'null') AS payload, CASE WHEN isfinite(o.created_at)
     AND o.created_at >= '0001-01-02' AND o.created_at < '9999-12-30'
     THEN (extract(epoch FROM o.created_at) * 1000000)::bigint END AS created_us, o.attempts::bigint AS attempts,
-    o.entity_type AS raw_type FROM sync_outbox AS o WHERE o.processed_at IS NULL AND o.dead_at IS NULL
+    o.last_error IS NOT NULL AS failed_before, o.entity_type AS raw_type FROM sync_outbox AS o WHERE o.processed_at IS NULL AND o.dead_at IS NULL
     AND o.due_at IS NULL AND o.behind IS NULL AND syncline.is_file(o.entity_type) = $1::integer
     AND (o.claim IS NULL OR o.leased_until <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint))
     ORDER BY (o.id::bigint + 0) LIMIT $2 FOR UPDATE SKIP LOCKED), looked AS (SELECT line.*, before.id AS before_id,
@@ -65,14 +69,14 @@ WITH line AS MATERIALIZED (SELECT o.id::bigint AS id, o.entity_type::text AS ent
     AND (e.id::bigint + 0) < line.id AND (CASE WHEN e.attempts < 0 THEN 2 ELSE 0 END) = 0
     AND e.processed_at IS NULL AND e.dead_at IS NULL ORDER BY e.entity_type DESC, e.entity_id::text DESC,
     (e.id::bigint + 0) DESC LIMIT 1) AS before ON true), judged AS (SELECT id, entity_type, entity_id, payload,
-    created_us, attempts, max(CASE WHEN before_id IS DISTINCT
+    created_us, attempts, failed_before, max(CASE WHEN before_id IS DISTINCT
     FROM mine THEN before_id END) OVER (PARTITION BY raw_type, entity_id
     ORDER BY id ROWS UNBOUNDED PRECEDING) AS blocker,
     sum(octet_length(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= $6 OR row_number() OVER (ORDER BY id) = 1
     AS fits FROM looked), taken AS (UPDATE sync_outbox AS o SET claim = $3,
     leased_until = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $4, claimed_by = $5
     FROM judged AS j WHERE o.id = j.id AND j.blocker IS NULL AND j.fits)
-SELECT id, entity_type, entity_id, payload, created_us, attempts, blocker, fits FROM judged ORDER BY id;
+SELECT id, entity_type, entity_id, payload, created_us, attempts, failed_before, blocker, fits FROM judged ORDER BY id;
 
 -- name: BURY
 -- ids, and why each can never be sent
@@ -89,8 +93,10 @@ WITH given AS (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS g (id, blocke
 UPDATE sync_outbox AS o SET behind = g.blocker FROM given AS g JOIN held ON held.id = g.blocker WHERE o.id = g.id;
 
 -- name: NEXT_LOOK
--- files or not. In how many milliseconds something is due or a lease ends; asked when all there is in line is in flight.
-SELECT least((SELECT min(due_at) FROM sync_outbox WHERE due_at IS NOT NULL), (SELECT min(leased_until)
+-- files or not, whether those that failed may come back. In how many milliseconds something is due or a lease ends; asked when all
+-- there is in line is in flight.
+SELECT least((SELECT min(due_at) FROM sync_outbox WHERE $2 AND syncline.is_file(entity_type) = $1::integer
+    AND due_at IS NOT NULL), (SELECT min(leased_until)
     FROM (SELECT leased_until FROM sync_outbox WHERE processed_at IS NULL AND dead_at IS NULL AND due_at IS NULL
     AND behind IS NULL AND syncline.is_file(entity_type) = $1::integer
     ORDER BY (id::bigint + 0) LIMIT 10000) AS leases)) - (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
@@ -104,8 +110,8 @@ WITH settled AS (UPDATE sync_outbox SET processed_at = clock_timestamp(), due_at
 SELECT id FROM settled;
 
 -- name: FAILED
--- claim, ids, delays, reasons, in one order. Without a delay it is dead.
-UPDATE sync_outbox SET attempts = attempts + 1,
+-- claim, ids, delays, reasons, attempts to count, in one order. Without a delay it is dead.
+UPDATE sync_outbox SET attempts = attempts + ($5::bigint[])[array_position($2, id::bigint)]::integer,
     due_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + ($3::bigint[])[array_position($2, id::bigint)],
     dead_at = CASE WHEN ($3::bigint[])[array_position($2, id::bigint)] IS NULL
     THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint END, last_error = ($4::text[])[array_position($2,

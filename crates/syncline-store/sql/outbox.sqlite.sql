@@ -6,6 +6,9 @@
 -- name: SENDER
 SELECT sender FROM syncline.sync_outbox_sender;
 
+-- name: SET_SENDER
+UPDATE syncline.sync_outbox_sender SET sender = $1 WHERE sender <> $1;
+
 -- name: INSERT
 INSERT INTO sync_outbox (entity_type, entity_id, payload) SELECT value ->> 0, value ->> 1, value ->> 2
 FROM json_each($1);
@@ -34,7 +37,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT) AS entity_type,
             unixepoch(substr(o.created_at, 1, 19) || ltrim(substr(o.created_at, 21), '0123456789')) * 1000000
             + CAST(substr(substr(o.created_at, 21, length(substr(o.created_at, 21))
                 - length(ltrim(substr(o.created_at, 21), '0123456789'))) || '000000', 1, 6) AS INTEGER)
-        ELSE unixepoch(o.created_at) * 1000000 END AS created_us, o.attempts
+        ELSE unixepoch(o.created_at) * 1000000 END AS created_us, o.attempts, o.last_error IS NOT NULL AS failed_before
 FROM sync_outbox AS o INDEXED BY sync_outbox_pending WHERE o.processed_at IS NULL AND o.dead_at IS NULL
 ORDER BY o.id LIMIT $1;
 
@@ -56,19 +59,20 @@ WHERE id IN (SELECT w.id FROM sync_outbox AS w INDEXED BY sync_outbox_behind
     WHERE b.id = w.behind AND b.processed_at IS NULL AND b.dead_at IS NULL) LIMIT 1000);
 
 -- name: LOOK
--- files or not
+-- files or not, whether those that failed may come back
 SELECT EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_ready
     WHERE o.processed_at IS NULL AND o.dead_at IS NULL AND o.due_at IS NULL AND o.behind IS NULL
     AND (substr(o.entity_type, -5) = '_file') = $1 AND (o.claim IS NULL OR o.leased_until <= :now)) OR EXISTS (SELECT
-    1 FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at <= :now
-    AND due_at IS NOT NULL) OR EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_ready
+    1 FROM sync_outbox INDEXED BY sync_outbox_due_kind WHERE $2 AND (substr(entity_type, -5) = '_file') = $1
+    AND due_at <= :now AND due_at IS NOT NULL) OR EXISTS (SELECT 1 FROM sync_outbox AS o INDEXED BY sync_outbox_ready
     WHERE o.processed_at IS NULL AND o.dead_at IS NULL AND o.due_at IS NULL AND o.behind IS NULL
     AND (substr(o.entity_type, -5) = '_file') IS NULL);
 
 -- name: BRING_BACK
+-- files or not, limit. Puts what failed and is due into the line again
 UPDATE sync_outbox SET due_at = NULL
-WHERE id IN (SELECT id FROM sync_outbox INDEXED BY sync_outbox_due
-    WHERE due_at <= :now AND due_at IS NOT NULL ORDER BY due_at LIMIT 1000);
+WHERE id IN (SELECT id FROM sync_outbox INDEXED BY sync_outbox_due_kind
+    WHERE (substr(entity_type, -5) = '_file') = $1 AND due_at <= :now AND due_at IS NOT NULL ORDER BY due_at LIMIT $2);
 
 -- name: LINE
 -- files or not, limit, bytes. What is in line with the entry each has to wait for.
@@ -91,7 +95,7 @@ WITH line AS MATERIALIZED (SELECT o.id, CAST(o.entity_type AS TEXT) AS entity_ty
             unixepoch(substr(o.created_at, 1, 19) || ltrim(substr(o.created_at, 21), '0123456789')) * 1000000
             + CAST(substr(substr(o.created_at, 21, length(substr(o.created_at, 21))
                 - length(ltrim(substr(o.created_at, 21), '0123456789'))) || '000000', 1, 6) AS INTEGER)
-        ELSE unixepoch(o.created_at) * 1000000 END AS created_us, o.attempts,
+        ELSE unixepoch(o.created_at) * 1000000 END AS created_us, o.attempts, o.last_error IS NOT NULL AS failed_before,
     o.entity_id AS raw_id FROM sync_outbox AS o INDEXED BY sync_outbox_ready
     WHERE o.processed_at IS NULL AND o.dead_at IS NULL AND o.due_at IS NULL AND o.behind IS NULL
     AND (substr(o.entity_type, -5) = '_file') = $1 AND (o.claim IS NULL OR o.leased_until <= :now)
@@ -100,7 +104,7 @@ WITH line AS MATERIALIZED (SELECT o.id, CAST(o.entity_type AS TEXT) AS entity_ty
     WHERE e.entity_type = line.entity_type AND e.entity_id = line.raw_id AND e.id < line.id
     AND e.processed_at IS NULL AND e.dead_at IS NULL ORDER BY e.id DESC LIMIT 1) AS before_id,
     lag(line.id) OVER (PARTITION BY line.entity_type, line.raw_id ORDER BY line.id) AS mine FROM line)
-SELECT id, entity_type, entity_id, payload, created_us, attempts, max(CASE WHEN before_id IS NOT mine
+SELECT id, entity_type, entity_id, payload, created_us, attempts, failed_before, max(CASE WHEN before_id IS NOT mine
     THEN before_id END) OVER (PARTITION BY entity_type, raw_id
     ORDER BY id ROWS UNBOUNDED PRECEDING) AS blocker,
     sum(octet_length(payload)) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= $3 OR row_number() OVER (ORDER BY id) =
@@ -135,15 +139,17 @@ WHERE typeof(id) <> 'integer' AND processed_at IS NULL AND dead_at IS NULL;
 UPDATE sync_outbox SET behind = given.value ->> 1 FROM json_each($1) AS given WHERE sync_outbox.id = given.value ->> 0;
 
 -- name: NEXT_LOOK
--- files or not. In how many milliseconds something is due or a lease ends; asked when all there is in line is in flight.
+-- files or not, whether those that failed may come back. In how many milliseconds something is due or a lease ends; asked when all
+-- there is in line is in flight.
 SELECT min(at) - :now
-FROM (SELECT min(due_at) AS at FROM sync_outbox INDEXED BY sync_outbox_due WHERE due_at IS NOT NULL UNION ALL
+FROM (SELECT min(due_at) AS at FROM sync_outbox INDEXED BY sync_outbox_due_kind
+    WHERE $2 AND (substr(entity_type, -5) = '_file') = $1 AND due_at IS NOT NULL UNION ALL
     SELECT min(leased_until) FROM (SELECT leased_until FROM sync_outbox AS o INDEXED BY sync_outbox_ready
     WHERE o.processed_at IS NULL AND o.dead_at IS NULL AND o.due_at IS NULL AND o.behind IS NULL
     AND (substr(o.entity_type, -5) = '_file') = $1 ORDER BY o.id LIMIT 10000));
 
 -- name: SETTLE
--- claim, rows of (id, verdict, delay, reason)
+-- claim, rows of (id, verdict, delay, reason). A verdict of 4 waits as 1 does, and no attempt is counted.
 UPDATE sync_outbox AS o SET processed_at = CASE WHEN given.value ->> 1 = 0
     THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END, attempts = o.attempts + (given.value ->> 1 IN (1, 2)),
     due_at = :now + (given.value ->> 2), dead_at = CASE WHEN given.value ->> 1 = 2

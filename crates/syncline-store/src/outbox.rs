@@ -23,11 +23,13 @@ use crate::database::Value;
 
 pub(crate) use self::insert::insert_at;
 pub use self::insert::{enqueue_in, enqueue_in_postgres};
+pub use self::route::{HandOver, ROUTE_MAX_BYTES};
 
 pub(crate) mod check;
 pub(crate) mod fit;
 mod insert;
 pub(crate) mod port;
+pub(crate) mod route;
 pub(crate) mod row;
 pub(crate) mod update;
 pub(crate) mod wakes;
@@ -67,8 +69,10 @@ pub struct Entry {
     pub payload: String,
     /// When it was inserted, by the inserting side's clock.
     pub created_at: Moment,
-    /// How often it has failed.
+    /// How often it has failed by its own fault.
     pub attempts: u32,
+    /// Whether it has failed at all.
+    pub failed_before: bool,
 }
 
 /// What kind of entries to claim: files take long and go one by one.
@@ -247,6 +251,9 @@ pub trait Outbox: Send + Sync {
     /// The name under which receivers know the entries of this outbox.
     async fn sender(&self) -> Result<SenderId, Error>;
 
+    /// Gives it another name from now on; to receivers it is a new sender, whose entries they do not know.
+    async fn set_sender(&self, sender: &SenderId) -> Result<(), Error>;
+
     /// Inserts entries in a transaction of their own and gives their ids. For the caller's transaction: [`enqueue_in`].
     async fn enqueue(&self, entries: &[NewEntry]) -> Result<Vec<i64>, Error>;
 
@@ -259,11 +266,28 @@ pub trait Outbox: Send + Sync {
 
     /// Claims up to `limit` entries for `lease`, oldest first, in the name of `worker`. What cannot be read becomes a dead
     /// letter with its reason, and holds nothing up.
-    async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error>;
+    async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error> {
+        self.claim_with_retries(worker, kind, limit, limit, lease).await
+    }
+
+    /// The same, letting about `retries` of those come back that have failed and are due, the longest due first. With none,
+    /// [`Claimed::look_in`] does not count them.
+    async fn claim_with_retries(
+        &self,
+        worker: &str,
+        kind: Kind,
+        limit: usize,
+        retries: usize,
+        lease: Duration,
+    ) -> Result<Claimed, Error>;
 
     /// Ends the claim of each of these entries as the verdict says. Gives the ids that were still held under the claim;
     /// the others are somebody else's by now and stay untouched.
     async fn settle(&self, claim: ClaimId, verdicts: &[(i64, Verdict)]) -> Result<Vec<i64>, Error>;
+
+    /// Ends a claim by copying its entries into the tables of routes, in one transaction. Gives the ids that were still held; nothing
+    /// happens to the others.
+    async fn hand_over(&self, claim: ClaimId, to: &HandOver) -> Result<Vec<i64>, Error>;
 
     /// Lets the lease of what is still held last `lease` from now, and gives those ids.
     async fn renew(&self, claim: ClaimId, ids: &[i64], lease: Duration) -> Result<Vec<i64>, Error>;

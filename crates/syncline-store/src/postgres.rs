@@ -50,6 +50,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use syncline_core::outbox::EntityType;
 use tokio::time::timeout;
 
+use crate::database::Sql;
 use crate::inbox::port::Table;
 use crate::names::{Schema, Statements};
 use crate::news::{self, Topic};
@@ -229,6 +230,13 @@ impl Engine {
                 }
             }
         }
+        session.commit().await
+    }
+
+    /// Makes a table with its indexes. Several processes may start at once, and two that create one table fail.
+    pub(crate) async fn create_alone(&self, create: Sql) -> Result<(), Error> {
+        let mut session = prepare::alone_in_time(self).await?;
+        session.control(self.sql(create.of(Backend::Postgres))).await?;
         session.commit().await
     }
 

@@ -10,6 +10,7 @@ use anyhow::bail;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
+use syncline_core::outbox::SenderId;
 use syncline_node::Config;
 use syncline_node::config::Flags;
 use syncline_store::outbox::{ENTRIES_MAX, List, Outbox as Port, Settings, Which};
@@ -26,6 +27,8 @@ Examples:
   syncline outbox discard 42                remove a dead entry for good
   syncline outbox purge --older-than-days 7 remove what was sent long ago
   syncline outbox settings --batch-size 50  change a running serversync
+  syncline outbox sender --new              after a copy or a restored backup: a new name
+  syncline outbox list --route billing      what waits for one receiver of several
   DATABASE_URL=sqlite:box.db syncline outbox stats --json
 
 The database is the one of `syncline serve` here, or DATABASE_URL.";
@@ -88,6 +91,20 @@ enum Action {
         #[command(flatten)]
         database: Database,
     },
+    /// Show under which name receivers know this outbox, or give it a new one.
+    ///
+    /// A copied SD card or a restored backup sends numbers that receivers know with another content, and they refuse them. Under a
+    /// new name all of its entries are new. Restart serversync afterwards, and put in line again what was given up.
+    Sender {
+        /// Give it a new name that nobody else has.
+        #[arg(long, conflicts_with = "name")]
+        new: bool,
+        /// Give it this name.
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        #[command(flatten)]
+        database: Database,
+    },
     /// Show what a running serversync is told through the database, or change it.
     Settings {
         /// How often to look without having been woken, in seconds.
@@ -116,6 +133,9 @@ struct Database {
     /// The data folder. [env: SYNCLINE_DATA] [default: ./data]
     #[arg(long, value_name = "FOLDER")]
     data: Option<String>,
+    /// What goes to this receiver, where serversync has [[routes]].
+    #[arg(long, value_name = "NAME")]
+    route: Option<String>,
     /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
@@ -160,6 +180,7 @@ impl Outbox {
                 change(&database, entries, "removed", async |outbox, which| outbox.discard(which).await).await
             }
             Action::Purge { older_than_days, database } => purge(&database, older_than_days).await,
+            Action::Sender { new, name, database } => sender(&database, new, name).await,
             Action::Settings { interval_sec, batch_size, enabled, files, database } => {
                 let wanted = Settings {
                     interval: interval_sec.map(Duration::from_secs),
@@ -180,7 +201,13 @@ impl Database {
         let config = Config::load(&flags, &|name| std::env::var(name).ok(), crate::parts::all())?;
         // Who asks how things are must not change them: the table is prepared by serversync, or by a node.
         match OutboxStore::open_prepared(config.database_url.expose(), config.store_options()).await {
-            Ok(store) => Ok(store.outbox()),
+            Ok(store) => match &self.route {
+                None => Ok(store.outbox()),
+                Some(route) => match store.route(route).await? {
+                    Some(outbox) => Ok(outbox),
+                    None => Err(WrongUse(format!("there is no route {route:?} in this database")).into()),
+                },
+            },
             Err(error @ Error::Missing { .. }) => {
                 bail!("{error}: name a database with DATABASE_URL, --database-url or --data")
             }
@@ -244,6 +271,32 @@ async fn purge(database: &Database, older_than_days: u64) -> anyhow::Result<()> 
     output::line(format_args!(
         "{removed} entries removed that were sent more than {older_than_days} days ago"
     ))
+}
+
+async fn sender(database: &Database, new: bool, name: Option<String>) -> anyhow::Result<()> {
+    let name = match name {
+        Some(name) => Some(SenderId::new(name).map_err(|error| WrongUse(error.to_string()))?),
+        None if new => Some(SenderId::new(random_name())?),
+        None => None,
+    };
+    let outbox = database.open().await?;
+    if let Some(name) = &name {
+        outbox.set_sender(name).await?;
+    }
+    let now = outbox.sender().await?;
+    if database.json {
+        return output::line(json!({ "sender": now.as_str() }));
+    }
+    output::line(now.as_str())?;
+    if name.is_some() {
+        output::complain("restart serversync, then `syncline outbox retry --dead` sends what was refused");
+    }
+    Ok(())
+}
+
+/// A name that nobody else has.
+fn random_name() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }
 
 async fn settings(database: &Database, wanted: &Settings) -> anyhow::Result<()> {

@@ -2,6 +2,10 @@
 //!
 //! One for each worker and receiver. A receiver that is down is asked again after pauses that grow; one that cannot take
 //! large requests is asked for less, and for more again while all goes well.
+//!
+//! Doubt is no outage. A receiver that fails on all it is sent may be down, or may have been sent poison alone; so entries that
+//! have never failed are sent to it at once, as ever. Only entries that have failed come back more slowly: a few at first, ever
+//! more of them after pauses that grow. The first entry that it takes ends the doubt, and all that is due goes out.
 
 use std::time::Duration;
 
@@ -17,6 +21,22 @@ pub const PAUSE: Policy = Policy {
     jitter: 0.5,
 };
 
+/// Pauses between groups of failed entries while the receiver is in doubt. With the growing groups, a thousand entries have
+/// been tried again within two minutes, and a receiver that is well again is noticed within ten seconds.
+pub const DOUBT_PAUSE: Policy = Policy { max_delay: Duration::from_secs(10), ..PAUSE };
+
+/// Failed entries in the first group that comes back to a receiver in doubt.
+const DOUBT_GROUP: usize = 3;
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// Before anything is sent.
+    pub all: Duration,
+    /// Before entries that have failed are sent.
+    pub retries: Duration,
+}
+
 /// What is known of a receiver.
 #[derive(Debug, Clone)]
 pub struct Health {
@@ -25,6 +45,8 @@ pub struct Health {
     failures: u32,
     batch: usize,
     batch_max: usize,
+    /// Batches in a row of which it took nothing, and did not say why.
+    doubts: u32,
 }
 
 impl Health {
@@ -32,23 +54,40 @@ impl Health {
     #[must_use]
     pub fn new(pause: Policy, batch_max: usize) -> Self {
         let batch_max = batch_max.max(1);
-        Self { pause, failures: 0, batch: batch_max, batch_max }
+        Self { pause, failures: 0, batch: batch_max, batch_max, doubts: 0 }
     }
 
-    /// Takes note of what a batch showed; the pause to make before the next one. `random` is a fresh number from 0 to 1.
-    pub fn observe(&mut self, receiver: &ReceiverState, random: f64) -> Duration {
+    /// Takes note of what a batch showed; how long to wait before the next one. `random` is a fresh number from 0 to 1.
+    pub fn observe(&mut self, receiver: &ReceiverState, random: f64) -> Pauses {
         match receiver {
             ReceiverState::Up { too_large } => {
-                self.failures = 0;
+                (self.failures, self.doubts) = (0, 0);
                 self.batch =
                     if *too_large { (self.batch / 2).max(1) } else { self.batch_max.min(self.batch * 2) };
-                Duration::ZERO
+                Pauses::default()
+            }
+            ReceiverState::Doubtful { .. } => {
+                // It answered, at least.
+                self.failures = 0;
+                self.doubts = self.doubts.saturating_add(1);
+                let retries = DOUBT_PAUSE.delay(self.doubts, random).unwrap_or(DOUBT_PAUSE.max_delay);
+                Pauses { all: Duration::ZERO, retries }
             }
             ReceiverState::Down { retry_after, .. } => {
                 self.failures = self.failures.saturating_add(1);
                 let pause = self.pause.delay(self.failures, random).unwrap_or(self.pause.max_delay);
-                pause.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+                let all = pause.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX));
+                Pauses { all, retries: all }
             }
+        }
+    }
+
+    /// How many entries that have failed may be among those that are sent at once.
+    #[must_use]
+    pub fn retries(&self) -> usize {
+        match self.doubts {
+            0 => self.batch(),
+            doubts => (DOUBT_GROUP << doubts.min(16).saturating_sub(1)).min(self.batch()),
         }
     }
 
@@ -83,12 +122,12 @@ mod tests {
     fn ss_23_pauses_grow_to_a_bound_and_end_with_the_first_answer() {
         let mut health = Health::new(PAUSE, 100);
         let down = ReceiverState::Down { reason: String::new(), retry_after: None };
-        let pauses: Vec<u128> = (0..8).map(|_| health.observe(&down, 0.0).as_millis()).collect();
+        let pauses: Vec<u128> = (0..8).map(|_| health.observe(&down, 0.0).all.as_millis()).collect();
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
         assert!(health.is_down() && health.batch() == PROBE);
-        assert_eq!(health.observe(&ReceiverState::Up { too_large: false }, 0.0), Duration::ZERO);
+        assert_eq!(health.observe(&ReceiverState::Up { too_large: false }, 0.0), Pauses::default());
         assert!(!health.is_down() && health.batch() == 100);
-        assert_eq!(health.observe(&down, 0.0).as_millis(), 500);
+        assert_eq!(health.observe(&down, 0.0).all.as_millis(), 500);
     }
 
     #[test]
@@ -96,8 +135,37 @@ mod tests {
         let mut health = Health::new(PAUSE, 100);
         let down =
             |s| ReceiverState::Down { reason: String::new(), retry_after: Some(Duration::from_secs(s)) };
-        assert_eq!(health.observe(&down(90), 0.0).as_secs(), 90);
-        assert_eq!(health.observe(&down(u64::MAX), 0.0), RETRY_AFTER_MAX);
+        assert_eq!(health.observe(&down(90), 0.0).all.as_secs(), 90);
+        assert_eq!(health.observe(&down(u64::MAX), 0.0).all, RETRY_AFTER_MAX);
+    }
+
+    #[test]
+    fn ss_32_doubt_slows_only_what_has_failed_and_ends_with_the_first_entry_taken() {
+        let mut health = Health::new(PAUSE, 100);
+        assert_eq!(health.retries(), 100);
+        let doubtful = ReceiverState::Doubtful { reason: String::new() };
+        let seen: Vec<(u128, usize)> = (0..8)
+            .map(|_| {
+                let pauses = health.observe(&doubtful, 0.0);
+                assert_eq!(pauses.all, Duration::ZERO);
+                assert_eq!(health.batch(), 100, "what has never failed is sent as ever");
+                (pauses.retries.as_millis(), health.retries())
+            })
+            .collect();
+        let expected = [
+            (500, 3),
+            (1_000, 6),
+            (2_000, 12),
+            (4_000, 24),
+            (8_000, 48),
+            (10_000, 96),
+            (10_000, 100),
+            (10_000, 100),
+        ];
+        assert_eq!(seen, expected);
+        assert!(!health.is_down());
+        assert_eq!(health.observe(&ReceiverState::Up { too_large: false }, 0.0), Pauses::default());
+        assert_eq!(health.retries(), 100);
     }
 
     #[test]

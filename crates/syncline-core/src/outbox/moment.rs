@@ -26,6 +26,11 @@ impl Moment {
         Self(us.clamp(LEAST_US, MOST_US))
     }
 
+    /// A moment that is known to be one that can be said.
+    pub(super) const fn constant(us: i64) -> Self {
+        Self(us)
+    }
+
     /// Microseconds since the epoch.
     #[must_use]
     pub const fn as_us(self) -> i64 {

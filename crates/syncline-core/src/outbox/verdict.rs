@@ -28,6 +28,13 @@ pub enum Verdict {
         /// Why it failed.
         reason: String,
     },
+    /// It failed, and nothing says that this was its own fault: it is tried again, and no attempt is counted.
+    Postpone {
+        /// After this.
+        after: Duration,
+        /// Why it failed.
+        reason: String,
+    },
     /// It is given up, until somebody decides otherwise.
     Dead {
         /// Why.
@@ -38,28 +45,31 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What becomes of an entry that failed once more, after `attempts` failures before.
+    /// What becomes of an entry that failed once more, after `attempts` failures of its own before.
     ///
-    /// `proven` tells whether the receiver took something else meanwhile, or there was nothing else to try: without that
-    /// an entry is tried on, however often it has failed. `random` is a fresh number from 0 to 1.
+    /// `own_fault` tells whether the receiver is known to take other entries: only then the failure is counted, and the last
+    /// one is the entry's end. `random` is a fresh number from 0 to 1.
     #[must_use]
     pub fn of_failure(
         policy: &Policy,
         attempts: u32,
         reason: String,
         retry_after: Option<Duration>,
-        proven: bool,
+        own_fault: bool,
         random: f64,
     ) -> Self {
         let attempt = attempts.saturating_add(1);
-        let after = match policy.delay(attempt, random) {
-            Some(delay) => delay,
-            None if proven => {
-                return Self::Dead { reason: format!("given up after {attempt} attempts: {reason}") };
-            }
-            None => policy.max_delay,
-        };
-        Self::Retry { after: after.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX)), reason }
+        let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        if own_fault {
+            return match policy.delay(attempt, random) {
+                None => Self::Dead { reason: format!("given up after {attempt} attempts: {reason}") },
+                Some(delay) => Self::Retry { after: delay.max(asked), reason },
+            };
+        }
+        // As long as the same failure would take if it were its own, and never the end.
+        let endless = Policy { max_attempts: u32::MAX, ..*policy };
+        let delay = endless.delay(attempt, random).unwrap_or(policy.max_delay);
+        Self::Postpone { after: delay.max(asked), reason }
     }
 }
 
@@ -67,9 +77,9 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn failure(attempts: u32, retry_after_s: u64, proven: bool) -> Verdict {
+    fn failure(attempts: u32, retry_after_s: u64, own_fault: bool) -> Verdict {
         let retry_after = Some(Duration::from_secs(retry_after_s));
-        Verdict::of_failure(&POLICY, attempts, "500".to_owned(), retry_after, proven, 0.0)
+        Verdict::of_failure(&POLICY, attempts, "500".to_owned(), retry_after, own_fault, 0.0)
     }
 
     #[test]
@@ -82,7 +92,18 @@ mod tests {
             failure(9, 0, true),
             Verdict::Dead { reason: "given up after 10 attempts: 500".to_owned() }
         );
-        assert_eq!(failure(9, 0, false), retry(3_600));
+    }
+
+    #[test]
+    fn ss_32_a_failure_that_may_be_the_receivers_is_not_counted_however_often_it_happens() {
+        let postpone = |s| Verdict::Postpone { after: Duration::from_secs(s), reason: "500".to_owned() };
+        assert_eq!(failure(0, 0, false), postpone(1));
+        assert_eq!(failure(0, 120, false), postpone(120));
+        assert_eq!(failure(9, 0, false), postpone(3_600));
+        assert_eq!(failure(u32::MAX, 0, false), postpone(3_600));
+        // One attempt is all there is: an outage is still over after a second.
+        let once = Policy { max_attempts: 1, ..POLICY };
+        assert_eq!(Verdict::of_failure(&once, 0, "500".to_owned(), None, false, 0.0), postpone(1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! The second half plants faults and demands that they are found.
 
+mod poison;
 mod receiver;
 mod table;
 mod worker;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 use syncline_core::outbox::Response;
 use syncline_sim::{Actor, ActorId, Context, Event, Link, World, check, find_failure};
 
-use receiver::{Kept, Manner, Receiver};
+use receiver::{Kept, Manner, Outage, Receiver};
 use table::{State, Table};
 use worker::Worker;
 
@@ -54,6 +55,8 @@ struct Shared {
     /// Entities that the receiver cannot take.
     poison: Rc<BTreeSet<u32>>,
     calm_from_ms: u64,
+    /// From when until when the receiver is out, and how.
+    outages: Rc<Vec<(u64, u64, Outage)>>,
     tally: Rc<RefCell<BTreeMap<&'static str, u64>>>,
 }
 

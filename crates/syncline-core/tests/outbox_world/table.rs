@@ -1,6 +1,6 @@
 //! The outbox as the store keeps it: claims with leases, in order for each entity. Durable: it outlives every crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use syncline_core::outbox::Verdict;
 
@@ -12,6 +12,7 @@ pub(crate) struct Row {
     pub(crate) entity: u32,
     pub(crate) attempts: u32,
     pub(crate) state: State,
+    pub(crate) failed_before: bool,
     claim: Option<(u64, u64)>,
     due_ms: u64,
 }
@@ -27,6 +28,7 @@ pub(crate) enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) rows: BTreeMap<i64, Row>,
+    pending: BTreeSet<i64>,
     claims: u64,
     pub(crate) bug: Option<Bug>,
 }
@@ -34,26 +36,41 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn insert(&mut self, entity: u32) -> i64 {
         let id = self.rows.len() as i64 + 1;
-        let row = Row { entity, attempts: 0, state: State::Pending, claim: None, due_ms: 0 };
+        let state = State::Pending;
+        let row = Row { entity, attempts: 0, state, failed_before: false, claim: None, due_ms: 0 };
         self.rows.insert(id, row);
+        self.pending.insert(id);
         id
     }
 
-    /// The claim's name and what it holds.
-    pub(crate) fn claim(&mut self, limit: usize, now_ms: u64, lease_ms: u64) -> (u64, Vec<i64>) {
+    /// The claim's name and what it holds, of which `retries` at most have failed before: those that have been due longest.
+    pub(crate) fn claim(
+        &mut self,
+        limit: usize,
+        retries: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> (u64, Vec<i64>) {
         self.claims += 1;
-        let (mut taken, mut stuck) = (Vec::new(), Vec::new());
-        for (id, row) in &mut self.rows {
-            if row.state != State::Pending || taken.len() == limit {
-                continue;
+        let free =
+            |row: &Row| row.due_ms <= now_ms && row.claim.is_none_or(|(_, until_ms)| until_ms <= now_ms);
+        let retried = self.pending.iter().filter(|id| self.rows[id].failed_before && free(&self.rows[id]));
+        let mut retried: Vec<(u64, i64)> = retried.map(|id| (self.rows[id].due_ms, *id)).collect();
+        retried.sort_unstable();
+        let back: BTreeSet<i64> = retried.into_iter().take(retries).map(|(_, id)| id).collect();
+        let (mut taken, mut stuck) = (Vec::new(), BTreeSet::new());
+        for id in &self.pending {
+            if taken.len() == limit {
+                break;
             }
-            let free = row.due_ms <= now_ms && row.claim.is_none_or(|(_, until_ms)| until_ms <= now_ms);
+            let row = self.rows.get_mut(id).expect("what is pending is there");
+            let mine = free(row) && (!row.failed_before || back.contains(id));
             let in_order = !stuck.contains(&row.entity) || self.bug == Some(Bug::AnyOrder);
-            if free && in_order {
+            if mine && in_order {
                 row.claim = Some((self.claims, now_ms + lease_ms));
                 taken.push(*id);
             } else {
-                stuck.push(row.entity);
+                stuck.insert(row.entity);
             }
         }
         (self.claims, taken)
@@ -69,12 +86,16 @@ impl Table {
             row.claim = None;
             match verdict {
                 Verdict::Done => row.state = State::Processed,
-                Verdict::Retry { after, .. } => {
-                    row.attempts += 1;
+                Verdict::Retry { after, .. } | Verdict::Postpone { after, .. } => {
+                    row.attempts += u32::from(matches!(verdict, Verdict::Retry { .. }));
+                    row.failed_before = true;
                     row.due_ms = now_ms + after.as_millis() as u64;
                 }
                 Verdict::Dead { .. } => row.state = State::Dead,
                 Verdict::GiveBack => {}
+            }
+            if row.state != State::Pending {
+                self.pending.remove(id);
             }
         }
     }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use syncline_core::outbox::{Answer, Delivery, Health, PAUSE, ReceiverState, Verdict, interpret};
+use syncline_core::outbox::{
+    Answer, Candidate, Delivery, Evidence, Health, PAUSE, ReceiverState, Verdict, interpret,
+};
 use syncline_core::retry::Policy;
 use syncline_sim::{ActorId, Context, Event};
 
+use super::table::Row;
 use super::{Bug, Note, Shared};
 
 const LEASE_MS: u64 = 30_000;
@@ -31,6 +34,9 @@ pub(crate) struct Worker {
     receiver: ActorId,
     bug: Option<Bug>,
     health: Health,
+    evidence: Evidence,
+    /// Nothing that has failed is claimed before this.
+    retries_from_ms: u64,
     work: Option<Work>,
     /// Set apart by the life of the worker: an answer to an earlier one is not ours.
     call: u64,
@@ -47,7 +53,8 @@ struct Work {
 impl Worker {
     pub(crate) fn new(shared: Shared, receiver: ActorId, bug: Option<Bug>, life: u64) -> Self {
         let health = Health::new(PAUSE, BATCH);
-        Self { shared, receiver, bug, health, work: None, call: life << 32 }
+        let evidence = Evidence::default();
+        Self { shared, receiver, bug, health, evidence, retries_from_ms: 0, work: None, call: life << 32 }
     }
 
     pub(crate) fn handle(&mut self, event: &Event<Note>, context: &mut Context<'_, Note>) {
@@ -74,12 +81,18 @@ impl Worker {
     fn look(&mut self, context: &mut Context<'_, Note>) {
         // The database's clock is the world's.
         let now_ms = context.world_ms();
-        let (claim, ids) = self.shared.table.borrow_mut().claim(self.health.batch(), now_ms, LEASE_MS);
+        let retries = if now_ms < self.retries_from_ms { 0 } else { self.health.retries() };
+        let mut table = self.shared.table.borrow_mut();
+        let (claim, ids) = table.claim(self.health.batch(), retries, now_ms, LEASE_MS);
+        drop(table);
         if ids.is_empty() {
             return after(context, LOOK, LOOK_EVERY_MS);
         }
         let table = self.shared.table.borrow();
-        let delivery = Delivery::new(ids.iter().map(|id| (table.rows[id].entity, table.rows[id].attempts)));
+        let delivery = Delivery::new(ids.iter().map(|id| {
+            let Row { entity, attempts, failed_before, .. } = table.rows[id];
+            Candidate { id: *id, entity, attempts, failed_before }
+        }));
         drop(table);
         self.work = Some(Work { claim, claimed_ms: now_ms, ids, delivery, request: 0 });
         after(context, SEND, 1);
@@ -112,14 +125,18 @@ impl Worker {
 
     fn settle(&mut self, context: &mut Context<'_, Note>) {
         let Some(work) = self.work.take() else { return };
-        let (verdicts, receiver) = work.delivery.finish(&POLICY, || chance(context));
+        let (verdicts, receiver) = work.delivery.finish(&POLICY, &mut self.evidence, || chance(context));
         let verdicts: Vec<(i64, Verdict)> = work.ids.into_iter().zip(verdicts).collect();
         self.shared.table.borrow_mut().settle(work.claim, &verdicts, context.world_ms());
-        if matches!(receiver, ReceiverState::Down { .. }) {
-            *self.shared.tally.borrow_mut().entry("receiver found down").or_default() += 1;
-        }
-        let pause = self.health.observe(&receiver, chance(context));
-        after(context, LOOK, 1 + pause.as_millis() as u64);
+        let seen = match receiver {
+            ReceiverState::Down { .. } => "receiver found down",
+            ReceiverState::Doubtful { .. } => "receiver in doubt",
+            ReceiverState::Up { .. } => "receiver found up",
+        };
+        *self.shared.tally.borrow_mut().entry(seen).or_default() += 1;
+        let pauses = self.health.observe(&receiver, chance(context));
+        self.retries_from_ms = context.world_ms() + pauses.retries.as_millis() as u64;
+        after(context, LOOK, 1 + pauses.all.as_millis() as u64);
     }
 }
 

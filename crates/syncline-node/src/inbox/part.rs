@@ -63,6 +63,8 @@ impl Part for OutboxPart {
         setup.topic(Topic::new("entity").readable_by("entity", "read"));
         setup.topic(Topic::new("outbox").readable_by("outbox", "read"));
         setup.page("outbox", Page::new::<ConsoleFiles>("/outbox", "outbox.html").in_menu("Outbox"));
+        setup.page("outbox", Page::new::<ConsoleFiles>("/outbox/entries", "outbox-entries.html"));
+        setup.page("outbox", Page::new::<ConsoleFiles>("/outbox/inbox", "inbox.html"));
         Ok(())
     }
 }

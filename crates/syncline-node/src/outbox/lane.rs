@@ -5,8 +5,9 @@
 //!   └───────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Changes and files have a lane each, so that an hour of upload holds no change up. On stop, sends get some seconds to
-//! finish; entries that are still under way then are given back.
+//! Changes and files have a lane each, so that an hour of upload holds no change up. Entries that have failed come back in one
+//! send at a time, so that any number of them leaves room for those that have not. On stop, sends get some seconds to finish;
+//! entries that are still under way then are given back.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,9 @@ use crate::store_retry;
 /// Requests under way at a time. More than one keeps the front end busy while the store settles; many would only wait.
 const BATCHES_AT_ONCE: usize = 4;
 const UPLOADS_AT_ONCE: usize = 2;
+/// Webhooks are a request each, one after the other within a batch: small batches, and more of them.
+const WEBHOOK_BATCHES_AT_ONCE: usize = 16;
+const WEBHOOK_BATCH_MAX: usize = 20;
 
 /// How long sends may take to finish when the worker stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -43,13 +47,17 @@ pub(super) struct Lane {
     kind: Kind,
     shared: Arc<Shared>,
     health: Health,
-    /// Batches and uploads under way.
-    sends: JoinSet<ReceiverState>,
+    /// Batches and uploads under way; each ends with what it showed, and with whether entries in it had failed before.
+    sends: JoinSet<(ReceiverState, bool)>,
+    /// How many of them have such entries.
+    retrying: usize,
     wakes: watch::Receiver<u64>,
     live: watch::Receiver<Live>,
     /// Nothing is claimed before this.
     not_before: Instant,
-    /// Since when the receiver is down, and why.
+    /// Nothing that has failed is claimed before this.
+    retries_not_before: Instant,
+    /// Since when the receiver takes nothing, and why.
     down: Option<(Instant, String)>,
     /// Claims in a row that the store failed.
     store_failures: u32,
@@ -72,9 +80,11 @@ impl Lane {
             kind,
             health: Health::new(PAUSE, batch),
             sends: JoinSet::new(),
+            retrying: 0,
             wakes: shared.outbox.wakes(),
             live,
             not_before: Instant::now(),
+            retries_not_before: Instant::now(),
             down: None,
             store_failures: 0,
             give_up: CancellationToken::new(),
@@ -108,14 +118,17 @@ impl Lane {
             return NextLook { at: usual, idle: true };
         }
         if self.kind == Kind::Change {
-            self.health.set_batch_max(live.batch_size);
+            let webhooks = self.shared.sender.is_webhook();
+            let most = if webhooks { live.batch_size.min(WEBHOOK_BATCH_MAX) } else { live.batch_size };
+            self.health.set_batch_max(most);
         }
         while self.sends.len() < self.sends_max() {
             if Instant::now() < self.not_before {
                 return NextLook { at: self.not_before.min(usual), idle: self.down.is_some() };
             }
             let (worker, lease) = (&self.shared.name, self.shared.lease);
-            let claiming = self.shared.outbox.claim(worker, self.kind, self.health.batch(), lease);
+            let (batch, retries) = (self.health.batch(), self.retries());
+            let claiming = self.shared.outbox.claim_with_retries(worker, self.kind, batch, retries, lease);
             match self.shared.count_store_errors("claim", claiming).await {
                 Ok(claimed) => {
                     self.store_failures = 0;
@@ -123,7 +136,11 @@ impl Lane {
                     let (look_in, none) = (claimed.look_in, claimed.entries.is_empty());
                     self.start_sends(claimed);
                     if look_in != Some(Duration::ZERO) {
-                        let at = look_in.map_or(usual, |wait| usual.min(Instant::now() + wait));
+                        let mut at = look_in.map_or(usual, |wait| usual.min(Instant::now() + wait));
+                        // The end of a send that is under way is a reason to look by itself.
+                        if retries == 0 && self.retrying == 0 {
+                            at = at.min(self.retries_not_before);
+                        }
                         return NextLook { at, idle: none };
                     }
                 }
@@ -141,8 +158,17 @@ impl Lane {
         match self.kind {
             // A receiver that is down is asked by one.
             _ if self.health.is_down() => 1,
+            Kind::Change if self.shared.sender.is_webhook() => WEBHOOK_BATCHES_AT_ONCE,
             Kind::Change => BATCHES_AT_ONCE,
             Kind::File => UPLOADS_AT_ONCE,
+        }
+    }
+
+    /// How many entries that have failed may be claimed now.
+    fn retries(&self) -> usize {
+        match self.retrying {
+            0 if Instant::now() >= self.retries_not_before => self.health.retries(),
+            _ => 0,
         }
     }
 
@@ -153,19 +179,25 @@ impl Lane {
         for entry in entries {
             let (shared, give_up) = (Arc::clone(&self.shared), self.give_up.clone());
             match self.shared.file_kind(&entry).cloned() {
-                Some(kind) => self.start(upload_file(shared, claim, kind, entry, give_up)),
+                Some(kind) => {
+                    let retried = entry.failed_before;
+                    self.start(upload_file(shared, claim, kind, entry, give_up), retried);
+                }
                 None => batch.push(entry),
             }
         }
         if !batch.is_empty() {
+            let retried = batch.iter().any(|entry| entry.failed_before);
             let (shared, give_up) = (Arc::clone(&self.shared), self.give_up.clone());
-            self.start(send_batch(shared, claim, batch, give_up));
+            self.start(send_batch(shared, self.kind, claim, batch, give_up), retried);
         }
     }
 
-    fn start(&mut self, send: impl Future<Output = ReceiverState> + Send + 'static) {
+    /// Starts a send; `retried` tells whether entries in it have failed before.
+    fn start(&mut self, send: impl Future<Output = ReceiverState> + Send + 'static, retried: bool) {
         self.shared.sends.fetch_add(1, Ordering::Relaxed);
-        self.sends.spawn(send);
+        self.retrying += usize::from(retried);
+        self.sends.spawn(async move { (send.await, retried) });
     }
 
     /// Waits until there is a reason to look again.
@@ -190,19 +222,23 @@ impl Lane {
     }
 
     /// Takes note of what a send showed of the receiver.
-    fn observe(&mut self, ended: Result<ReceiverState, JoinError>) {
+    fn observe(&mut self, ended: Result<(ReceiverState, bool), JoinError>) {
         self.shared.sends.fetch_sub(1, Ordering::Relaxed);
-        let receiver = match ended {
-            Ok(receiver) => receiver,
+        let (receiver, retried) = match ended {
+            Ok(ended) => ended,
             Err(error) => {
                 tracing::error!(%error, "a send failed inside; its entries come back when their lease ends");
+                // Which of them it was is not known: better a group too many than none any more.
+                self.retrying = 0;
                 return;
             }
         };
-        let pause = self.health.observe(&receiver, rand::random());
-        self.not_before = Instant::now() + pause;
+        self.retrying = self.retrying.saturating_sub(usize::from(retried));
+        let pauses = self.health.observe(&receiver, rand::random());
+        self.not_before = Instant::now() + pauses.all;
+        self.retries_not_before = Instant::now() + pauses.retries;
         self.down = match receiver {
-            ReceiverState::Down { reason, .. } => {
+            ReceiverState::Down { reason, .. } | ReceiverState::Doubtful { reason } => {
                 Some((self.down.take().map_or_else(Instant::now, |(since, _)| since), reason))
             }
             ReceiverState::Up { .. } => None,
@@ -217,8 +253,7 @@ impl Lane {
             Until::Drained if !self.live.borrow().sends(self.kind) => true,
             Until::Drained if self.down.as_ref().is_some_and(|(since, _)| since.elapsed() > DOWN_MAX) => true,
             Until::Drained => {
-                let stats = self.shared.count_store_errors("stats", self.shared.outbox.stats()).await;
-                let drained = stats.is_ok_and(|stats| stats.pending == 0);
+                let drained = self.shared.pending().await.is_ok_and(|pending| pending == 0);
                 if drained {
                     self.shared.drained.cancel();
                 }

@@ -24,9 +24,11 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    pub(super) fn new(registry: &Registry) -> Meters {
-        let gauge = |name, help| registry.gauge(name, help, &[]);
-        let counter = |name, help| registry.counter(name, help, &[]);
+    /// The series of one receiver; `route` is its name where there are several.
+    pub(super) fn new(registry: &Registry, route: Option<&str>) -> Meters {
+        let labels: Vec<(&'static str, &str)> = route.map(|route| ("route", route)).into_iter().collect();
+        let gauge = |name, help| registry.gauge(name, help, &labels);
+        let counter = |name, help| registry.counter(name, help, &labels);
         Meters {
             pending: gauge("syncline_outbox_pending", "Changes that the front end does not have yet."),
             oldest_age: gauge("syncline_outbox_oldest_age_seconds", "Age of the oldest of them."),
@@ -42,7 +44,7 @@ impl Meters {
             batch: registry.duration(
                 "syncline_outbox_batch_seconds",
                 "From the first request of a batch to what became of each change.",
-                &[],
+                &labels,
             ),
             in_flight: gauge("syncline_outbox_in_flight", "Changes that are being sent."),
             down: gauge("syncline_outbox_receiver_down", "1 while the front end does not take anything."),

@@ -22,7 +22,9 @@ use tokio::io::AsyncReadExt as _;
 use url::Url;
 
 use super::file::{OpenFile, UploadJob, hex};
+use super::route::Route;
 use super::settings::Settings;
+use super::webhook::Keys;
 use crate::clock;
 use crate::outbound::{self, Failure, Reply};
 use crate::secret::Secret;
@@ -82,26 +84,62 @@ impl From<Answer> for UploadFailure {
     }
 }
 
-/// The front end.
+/// A receiver: the front end, or that of a route.
 pub(super) struct Sender {
     http: reqwest::Client,
     base: Url,
     sync: Url,
     token: Option<Secret>,
+    /// What signs webhooks, where entries go as such.
+    keys: Option<Keys>,
     /// Whether a receipt may leave out length and SHA-256.
     plain_receipts: bool,
     upload_bytes: Counter,
 }
 
 impl Sender {
-    pub(super) fn new(settings: &Settings, upload_bytes: Counter) -> Sender {
+    pub(super) fn new(
+        http: reqwest::Client,
+        route: &Route,
+        settings: &Settings,
+        upload_bytes: Counter,
+    ) -> Sender {
         Sender {
-            http: outbound::client(),
-            base: settings.frontend.clone(),
-            sync: below(&settings.frontend, SYNC_PATH),
-            token: settings.token.clone(),
+            http,
+            base: route.url.clone(),
+            sync: below(&route.url, SYNC_PATH),
+            token: route.token.clone(),
+            keys: route.keys.clone(),
             plain_receipts: settings.plain_receipts,
             upload_bytes,
+        }
+    }
+
+    /// Whether each entry is a request of its own.
+    pub(super) fn is_webhook(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Sends one entry as a signed webhook. Any success will do: such receivers have no answer to agree on.
+    pub(super) async fn webhook(&self, id: &str, body: String, timeout: Duration) -> Answer {
+        let timestamp_sec = clock::wall().as_ms() / 1_000;
+        let signature =
+            self.keys.as_ref().map(|keys| keys.sign(id, timestamp_sec, &body)).unwrap_or_default();
+        let request = self
+            .to(&self.base)
+            .timeout(timeout)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", timestamp_sec)
+            .header("webhook-signature", signature)
+            .body(body);
+        match outbound::exchange(request, ANSWER_MAX_BYTES).await {
+            Ok(reply) => {
+                let taken = (200..300).contains(&reply.status);
+                let read = taken.then_some(IngestReply { ok: true, results: None });
+                interpret(response(&reply, read), 1)
+            }
+            Err(failure) => not_answered(&failure),
         }
     }
 

@@ -16,6 +16,8 @@ use syncline_store::Options;
 use url::{Host, Url};
 
 use super::kind::FileKind;
+use super::route::{Route, Shape};
+use super::webhook::Keys;
 use crate::config::{Log, Place, Problem, settings};
 use crate::secret::{REDACTED, Secret, redact_url, url_secrets};
 
@@ -35,8 +37,8 @@ pub struct Settings {
     pub schema: String,
     /// `SYNCLINE_MIGRATE`: whether a start makes our tables and brings them up to date.
     pub migrate: bool,
-    /// `FRONTEND_BASE_URL`: where everything goes.
-    pub frontend: Url,
+    /// `FRONTEND_BASE_URL`: where everything goes that no route takes.
+    pub frontend: Option<Url>,
     /// `SYNCLINE_TOKEN`: what is presented there.
     pub token: Option<Secret>,
     /// `SYNC_SENDER`: under which name everything goes; the one that the outbox gave itself unless set.
@@ -57,6 +59,9 @@ pub struct Settings {
     pub config: Option<PathBuf>,
     /// The kinds of files that are sent, `[[files]]` in the configuration file. An application may add its own.
     pub files: Vec<FileKind>,
+    /// Where entries go, `[[routes]]` in the configuration file, the front end included where there is one beside them; none where
+    /// everything goes to the front end.
+    pub routes: Vec<Route>,
     /// `SYNCLINE_LOG_LEVEL`, `SYNCLINE_LOG_FORMAT`
     pub log: Log,
 }
@@ -73,10 +78,34 @@ impl Settings {
         let allow_http = reader.optional("SYNC_ALLOW_HTTP", switch).unwrap_or(false);
         let database_url =
             reader.required("DATABASE_URL", "sqlite:/var/lib/box/box.db", settings::database_url);
-        let frontend = reader
-            .required("FRONTEND_BASE_URL", "https://frontend.example", |text| frontend(text, allow_http));
+        let address = |text: &str| frontend(text, allow_http);
+        let config = reader.optional("SYNC_CONFIG", settings::folder);
+        let document = match config.as_ref().map(|path| {
+            file::read(path, &|route| route.complete(environment, &|url| route_address(url, allow_http)))
+        }) {
+            None => file::Document::default(),
+            Some(Ok(document)) => document,
+            Some(Err(problems)) => {
+                reader.problems.extend(problems);
+                file::Document::default()
+            }
+        };
+        let file::Document { files, mut routes } = document;
+        let frontend = match routes.is_empty() {
+            true => reader.required("FRONTEND_BASE_URL", "https://frontend.example", address),
+            false => reader.optional("FRONTEND_BASE_URL", address),
+        };
+        let token = reader.optional("SYNCLINE_TOKEN", settings::token);
+        if let (false, Some(url)) = (routes.is_empty(), &frontend) {
+            if routes.iter().any(Route::takes_everything) {
+                let what =
+                    "gets what no route takes, and one takes every type; make it a route, or leave it out";
+                reader.note("FRONTEND_BASE_URL", what.to_owned());
+            }
+            routes.push(Route::frontend(url.clone(), token.clone()));
+        }
         let seconds = |text: &str, range| number(text, range).map(Duration::from_secs);
-        let mut read = Settings {
+        let read = Settings {
             // Stand-ins for missing values are never used: a problem was noted.
             database_url: database_url.unwrap_or_else(|| Secret::new("")),
             database_listen_url: reader.optional("DATABASE_LISTEN_URL", settings::listen_url),
@@ -87,9 +116,8 @@ impl Settings {
                 .optional("SYNCLINE_SCHEMA", settings::schema)
                 .unwrap_or_else(|| syncline_store::DEFAULT_SCHEMA.to_owned()),
             migrate: reader.optional("SYNCLINE_MIGRATE", switch).unwrap_or(true),
-            frontend: frontend
-                .unwrap_or_else(|| Url::parse("http://localhost").expect("a constant that reads")),
-            token: reader.optional("SYNCLINE_TOKEN", settings::token),
+            frontend,
+            token,
             sender: reader
                 .optional("SYNC_SENDER", |text| SenderId::new(text).map_err(|wrong| wrong.to_string())),
             poll_interval: reader
@@ -106,8 +134,9 @@ impl Settings {
                 .map_or(10, |attempts| attempts as u32),
             plain_receipts: reader.optional("SYNC_PLAIN_RECEIPTS", switch).unwrap_or(false),
             metrics_listen: reader.optional("SYNC_METRICS_LISTEN", settings::listen),
-            files: Vec::new(),
-            config: reader.optional("SYNC_CONFIG", settings::folder),
+            files,
+            config,
+            routes,
             log: Log {
                 level: reader
                     .optional("SYNCLINE_LOG_LEVEL", settings::log_level)
@@ -115,12 +144,6 @@ impl Settings {
                 format: reader.optional("SYNCLINE_LOG_FORMAT", settings::log_format).unwrap_or_default(),
             },
         };
-        if let Some(path) = &read.config {
-            match file::read(path) {
-                Ok(files) => read.files = files,
-                Err(problems) => reader.problems.extend(problems),
-            }
-        }
         if read.database_listen_url.is_some() && !read.database_url.expose().starts_with("postgres") {
             reader.note("DATABASE_LISTEN_URL", "is for PostgreSQL, and the database is none".to_owned());
         }
@@ -141,6 +164,10 @@ impl Settings {
         let mut secrets = url_secrets(self.database_url.expose());
         secrets.extend(self.database_listen_url.iter().flat_map(|url| url_secrets(url.expose())));
         secrets.extend(self.token.iter().map(|token| token.expose().to_owned()));
+        for route in &self.routes {
+            secrets.extend(route.token.iter().map(|token| token.expose().to_owned()));
+            secrets.extend(route.keys.iter().flat_map(Keys::secrets));
+        }
         secrets
     }
 }
@@ -155,7 +182,9 @@ impl Display for Settings {
         writeln!(f, "DATABASE_CONNECTIONS={}", self.database_connections)?;
         writeln!(f, "SYNCLINE_SCHEMA={}", self.schema)?;
         writeln!(f, "SYNCLINE_MIGRATE={}", self.migrate)?;
-        writeln!(f, "FRONTEND_BASE_URL={}", self.frontend)?;
+        if let Some(frontend) = &self.frontend {
+            writeln!(f, "FRONTEND_BASE_URL={frontend}")?;
+        }
         if self.token.is_some() {
             writeln!(f, "SYNCLINE_TOKEN={REDACTED}")?;
         }
@@ -177,6 +206,12 @@ impl Display for Settings {
         writeln!(f, "SYNCLINE_LOG_FORMAT={}", self.log.format.as_str())?;
         for FileKind { entity_type, folder, file, upload_path, .. } in &self.files {
             writeln!(f, "# {entity_type}: {}/{file} to POST {upload_path}", folder.display())?;
+        }
+        for Route { name, types, url, shape, rest, .. } in &self.routes {
+            let types = if *rest { "all others".to_owned() } else { types.join(", ") };
+            let how = if *shape == Shape::Webhook { "signed webhooks" } else { "batches" };
+            // The address of a webhook is itself a key.
+            writeln!(f, "# route {name}: {types} as {how} to {}", redact_url(url.as_str()))?;
         }
         Ok(())
     }
@@ -237,6 +272,13 @@ fn frontend(text: &str, allow_http: bool) -> Result<Url, String> {
             .to_owned());
     }
     Ok(url)
+}
+
+/// The address of a route, which may have a query: the address of a webhook is its receiver's choice.
+fn route_address(text: &str, allow_http: bool) -> Result<Url, String> {
+    let mut url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+    url.set_query(None);
+    frontend(url.as_str(), allow_http)
 }
 
 /// Addresses at which clouds hand out a machine's credentials: all link-local ones, and those that some use beside.
@@ -394,7 +436,7 @@ mod tests {
             load(&[("FRONTEND_BASE_URL", url)]).unwrap_or_else(|said| panic!("{url}: {said}"));
         }
         let allowed = [("FRONTEND_BASE_URL", "http://frontend.example"), ("SYNC_ALLOW_HTTP", "true")];
-        assert_eq!(load(&allowed).unwrap().frontend.as_str(), "http://frontend.example/");
+        assert_eq!(load(&allowed).unwrap().frontend.unwrap().as_str(), "http://frontend.example/");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! Guarantees that every failure of the store is counted and logged, and that an outcome which is known is offered to the
 //! store until it has taken it, or until the worker stops.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use syncline_core::outbox::{SenderId, Verdict};
+use syncline_core::outbox::{Evidence, SenderId, Verdict};
 use syncline_core::retry::Policy;
 use syncline_store::Error;
 use syncline_store::outbox::{ClaimId, Entry, Kind, Outbox};
@@ -62,10 +62,14 @@ pub(super) struct Shared {
     /// The worker's name in claims.
     pub(super) name: String,
     pub(super) outbox: Arc<dyn Outbox>,
+    /// The application's outbox, where `outbox` is a route's and gets its entries from there.
+    pub(super) upstream: Option<Arc<dyn Outbox>>,
     pub(super) sender: Sender,
     pub(super) sender_id: SenderId,
     /// How entries are tried again.
     pub(super) policy: Policy,
+    /// What the receiver took and failed on, of changes and of files.
+    pub(super) evidence: [Mutex<Evidence>; 2],
     pub(super) timeout: Duration,
     pub(super) lease: Duration,
     pub(super) files: Vec<Arc<FileKind>>,
@@ -90,9 +94,29 @@ impl Shared {
         self.sends.load(Ordering::Relaxed) == 0 && self.live.borrow().off().is_none()
     }
 
+    /// What the receiver took and failed on. Files and changes are judged apart: it may have no room for files, or no table for
+    /// changes.
+    pub(super) fn evidence(&self, kind: Kind) -> MutexGuard<'_, Evidence> {
+        let evidence = &self.evidence[usize::from(kind == Kind::File)];
+        evidence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many entries the receiver does not have yet, those included that are still to be handed over to its route.
+    pub(super) async fn pending(&self) -> Result<u64, Error> {
+        // In this order: what is handed over in between is counted twice, and never missed.
+        let waiting = match &self.upstream {
+            Some(upstream) => self.count_store_errors("stats", upstream.stats()).await?.pending,
+            None => 0,
+        };
+        Ok(waiting + self.count_store_errors("stats", self.outbox.stats()).await?.pending)
+    }
+
     /// The kind of file that an entry stands for. An entry of a type that no kind declares is an ordinary one, whatever
-    /// its name: it goes with the changes.
+    /// its name: it goes with the changes. A webhook carries no file.
     pub(super) fn file_kind(&self, entry: &Entry) -> Option<&Arc<FileKind>> {
+        if self.sender.is_webhook() {
+            return None;
+        }
         self.files.iter().find(|kind| kind.entity_type == entry.entity_type)
     }
 
@@ -186,7 +210,7 @@ impl Shared {
                 self.counts.sent.fetch_add(1, Ordering::Relaxed);
                 self.meters.sent.increment(1);
             }
-            Verdict::Retry { after, reason } => {
+            Verdict::Retry { after, reason } | Verdict::Postpone { after, reason } => {
                 self.count_failure();
                 let after_ms = after.as_millis() as u64;
                 tracing::debug!(id, kind, entity, after_ms, reason, "an entry failed and is tried again");

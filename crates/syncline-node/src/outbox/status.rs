@@ -35,7 +35,7 @@ pub(super) fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), S
 /// Answers until told to stop.
 pub(super) async fn serve(
     listener: TcpListener,
-    shared: Arc<Shared>,
+    receivers: Vec<Arc<Shared>>,
     registry: Registry,
     halt: CancellationToken,
 ) {
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     let app = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(alive))
-        .with_state((shared, registry.clone()));
+        .with_state((receivers, registry.clone()));
     server::run(listener, app, &limits, &registry, halt).await;
 }
 
@@ -51,12 +51,14 @@ async fn alive() -> Json<Value> {
     Json(json!({ "status": "alive" }))
 }
 
-async fn metrics(State((shared, registry)): State<(Arc<Shared>, Registry)>) -> impl IntoResponse {
-    let counting = shared.count_store_errors("stats", shared.outbox.stats());
-    if let Ok(Ok(stats)) = tokio::time::timeout(COUNT_TIMEOUT, counting).await {
-        shared.meters.pending.set(stats.pending as f64);
-        shared.meters.oldest_age.set(stats.oldest.unwrap_or_default().as_secs_f64());
-        shared.meters.dead.set(stats.dead as f64);
+async fn metrics(State((receivers, registry)): State<(Vec<Arc<Shared>>, Registry)>) -> impl IntoResponse {
+    for shared in &receivers {
+        let counting = shared.count_store_errors("stats", shared.outbox.stats());
+        if let Ok(Ok(stats)) = tokio::time::timeout(COUNT_TIMEOUT, counting).await {
+            shared.meters.pending.set(stats.pending as f64);
+            shared.meters.oldest_age.set(stats.oldest.unwrap_or_default().as_secs_f64());
+            shared.meters.dead.set(stats.dead as f64);
+        }
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], registry.render())
 }

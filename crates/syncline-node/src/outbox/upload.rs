@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use syncline_core::outbox::{Delivery, ReceiverState, Verdict};
+use syncline_core::outbox::{Answer, Delivery, ReceiverState, Verdict};
 use syncline_store::Error;
-use syncline_store::outbox::{ClaimId, Entry, Receipt, ReceiptUpdate};
+use syncline_store::outbox::{ClaimId, Entry, Kind, Receipt, ReceiptUpdate};
 use tokio_util::sync::CancellationToken;
 
+use super::batch::candidate;
 use super::file::{FileIdentity, Unsendable, UploadJob, measure};
 use super::kind::{AfterReceipt, FileKind};
 use super::sender::UploadFailure;
@@ -34,7 +35,7 @@ pub(super) async fn upload_file(
         () = give_up.cancelled() => None,
     };
     let (verdict, receiver) = match ended {
-        Some(Ok(())) => (Verdict::Done, UP),
+        Some(Ok(())) => judge_answer(&shared, &entry, Answer::Accepted),
         Some(Err(stopped)) => judge(&shared, &entry, stopped),
         None => (Verdict::GiveBack, UP),
     };
@@ -157,13 +158,7 @@ async fn verify(job: &UploadJob, receipt: Receipt) -> Result<Option<FileIdentity
 /// What becomes of an entry whose file is not safe at the receiver.
 fn judge(shared: &Shared, entry: &Entry, stopped: Stopped) -> (Verdict, ReceiverState) {
     match stopped {
-        Stopped::NotTaken(UploadFailure::Answered(answer)) => {
-            let mut delivery = Delivery::new([(0, entry.attempts)]);
-            delivery.next();
-            delivery.answered(answer);
-            let (mut verdicts, receiver) = delivery.finish(&shared.policy, rand::random::<f64>);
-            (verdicts.pop().unwrap_or(Verdict::GiveBack), receiver)
-        }
+        Stopped::NotTaken(UploadFailure::Answered(answer)) => judge_answer(shared, entry, answer),
         Stopped::NotTaken(UploadFailure::NoSuchPath { reason })
         | Stopped::Unsendable(Unsendable::NoFolder(reason)) => kind_is_down(shared, entry, reason),
         Stopped::Unsendable(Unsendable::Refused(reason)) => (Verdict::Dead { reason }, UP),
@@ -172,6 +167,16 @@ fn judge(shared: &Shared, entry: &Entry, stopped: Stopped) -> (Verdict, Receiver
             failed(shared, entry, format!("the receipt could not be stored: {error}"), true)
         }
     }
+}
+
+/// What becomes of an entry whose file the receiver has answered.
+fn judge_answer(shared: &Shared, entry: &Entry, answer: Answer) -> (Verdict, ReceiverState) {
+    let mut delivery = Delivery::new([candidate(entry)]);
+    delivery.next();
+    delivery.answered(answer);
+    let mut evidence = shared.evidence(Kind::File);
+    let (mut verdicts, receiver) = delivery.finish(&shared.policy, &mut evidence, rand::random::<f64>);
+    (verdicts.pop().unwrap_or(Verdict::GiveBack), receiver)
 }
 
 /// No file of this kind can be sent, which is no entry's fault. Where it is the only kind, all files wait, and no attempt is
@@ -185,22 +190,26 @@ fn kind_is_down(shared: &Shared, entry: &Entry, reason: String) -> (Verdict, Rec
 
 /// A failure of the entry, with a pause that grows. `final_one` tells whether too many of them make it a dead letter.
 fn failed(shared: &Shared, entry: &Entry, reason: String, final_one: bool) -> (Verdict, ReceiverState) {
-    let verdict =
-        Verdict::of_failure(&shared.policy, entry.attempts, reason, None, final_one, rand::random());
-    (verdict, UP)
+    let random = rand::random();
+    match Verdict::of_failure(&shared.policy, entry.attempts, reason.clone(), None, true, random) {
+        Verdict::Dead { .. } if !final_one => {
+            (Verdict::Postpone { after: shared.policy.max_delay, reason }, UP)
+        }
+        verdict => (verdict, UP),
+    }
 }
 
 fn log_outcome(entry: &Entry, verdict: &Verdict, receiver: &ReceiverState, took: Duration) {
     let (id, kind, took_ms) = (entry.id, entry.entity_type.as_str(), took.as_millis() as u64);
     match (verdict, receiver) {
         (Verdict::Done, _) => tracing::info!(entry = id, kind, took_ms, "file sent"),
-        (Verdict::Retry { reason, .. } | Verdict::Dead { reason }, _) => {
+        (Verdict::Retry { reason, .. } | Verdict::Postpone { reason, .. } | Verdict::Dead { reason }, _) => {
             tracing::warn!(entry = id, kind, took_ms, reason, "file not sent");
         }
         (Verdict::GiveBack, ReceiverState::Down { reason, .. }) => {
             tracing::warn!(entry = id, kind, took_ms, reason, "file not sent, its entry is given back");
         }
-        (Verdict::GiveBack, ReceiverState::Up { .. }) => {
+        (Verdict::GiveBack, ReceiverState::Up { .. } | ReceiverState::Doubtful { .. }) => {
             tracing::debug!(entry = id, kind, took_ms, "file not sent, its entry is given back");
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use syncline_core::outbox::{
-    EntityType, EntryResult, Moment, SenderId, Stamp, check_entity_id, check_payload_size,
+    EntityType, EntryResult, LATEST, SenderId, Stamp, check_entity_id, check_payload_size,
 };
 
 use super::{Arrival, BATCH_MAX, unknown_type};
@@ -91,8 +91,8 @@ impl Batch {
         }
     }
 
-    /// What is to be written: of each entity its newest change in this batch, by type. `now` is the receiver's clock.
-    pub(crate) fn rows(&mut self, now: Moment) -> BTreeMap<String, Rows> {
+    /// What is to be written: of each entity its newest change in this batch, by type.
+    pub(crate) fn rows(&mut self) -> BTreeMap<String, Rows> {
         for (place, arrival) in self.arrivals.iter().enumerate() {
             if self.results[place].is_some() {
                 continue;
@@ -103,7 +103,7 @@ impl Batch {
                 Some((newest, covered)) => {
                     let (new, held) = (&self.arrivals[place], &self.arrivals[*newest]);
                     let sender = self.sender.as_ref();
-                    if stamp(sender, new, now).supersedes(&stamp(sender, held, now)) {
+                    if stamp(sender, new).supersedes(&stamp(sender, held)) {
                         covered.push(*newest);
                         *newest = place;
                     } else {
@@ -119,7 +119,7 @@ impl Batch {
             rows.ids.push(entity_id.clone());
             rows.payloads.push(arrival.payload.clone());
             rows.entries.push(arrival.entry.unwrap_or(0));
-            rows.changed_us.push(stamp(self.sender.as_ref(), arrival, now).at.as_us());
+            rows.changed_us.push(arrival.created_at.as_us());
         }
         rows
     }
@@ -161,6 +161,9 @@ fn refuse(arrival: &Arrival, known: &HashSet<&str>) -> Option<EntryResult> {
     if let Err(error) = check_payload_size(arrival.payload.len()) {
         return refused(error.to_string());
     }
+    if arrival.created_at > LATEST {
+        return refused(format!("createdAt is {}: the sender's clock is wrong", arrival.created_at));
+    }
     match arrival.payload.contains('\0') {
         true => refused("payload has a zero character".to_owned()),
         false => None,
@@ -169,14 +172,14 @@ fn refuse(arrival: &Arrival, known: &HashSet<&str>) -> Option<EntryResult> {
 
 fn reused(entry: i64) -> EntryResult {
     let reason = format!(
-        "entry {entry} of this sender is known with another content; was its database set back to an earlier state?"
+        "entry {entry} of this sender is known with another content; was its database copied, or set back to an earlier state? \
+         There, `syncline outbox sender --new` gives it a name of its own"
     );
     EntryResult::Refused { reason }
 }
 
-fn stamp(sender: Option<&SenderId>, arrival: &Arrival, now: Moment) -> Stamp {
-    let stamp = Stamp { sender: sender.cloned(), entry: arrival.entry.unwrap_or(0), at: arrival.created_at };
-    stamp.received(now)
+fn stamp(sender: Option<&SenderId>, arrival: &Arrival) -> Stamp {
+    Stamp { sender: sender.cloned(), entry: arrival.entry.unwrap_or(0), at: arrival.created_at }
 }
 
 /// FNV-1a of all of an entry: enough to notice that a number was given twice.

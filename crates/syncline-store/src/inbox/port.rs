@@ -155,40 +155,34 @@ async fn apply(
 ) -> Result<Vec<EntryResult>, Error> {
     let sender = batch.sender().to_owned();
     let given = batch.numbers().unwrap_or_default();
-    let (now, new) = number(transaction, &sender, &given.entries, given.digests).await?;
+    let new = number(transaction, &sender, &given.entries, given.digests).await?;
     if new.len() < given.entries.len() {
         let old: Vec<i64> = given.entries.into_iter().filter(|entry| !new.contains(entry)).collect();
         let known: Vec<(i64, i64)> = transaction.query(DIGESTS, &values![&sender, old]).await?;
         batch.known_before(&known);
     }
-    for (entity_type, rows) in batch.rows(now) {
+    for (entity_type, rows) in batch.rows() {
         let (written, same) = write(transaction, &tables[&entity_type], rows, &sender).await?;
         batch.written(&entity_type, &written, &same);
     }
     Ok(batch.results())
 }
 
-/// Takes note of numbers: the time by the store's clock, and those that are new.
+/// Takes note of numbers; gives those that are new.
 async fn number(
     transaction: &mut Transaction<'_>,
     sender: &str,
     entries: &[i64],
     digests: Vec<i64>,
-) -> Result<(Moment, HashSet<i64>), Error> {
-    if transaction.backend() == Backend::Postgres {
-        let values = values![sender, entries.to_vec(), digests];
-        let row: Option<(i64, String)> = transaction.query_first(NUMBER, &values).await?;
-        let (now_us, new) = row.unwrap_or_default();
-        let new = serde_json::from_str(&new).map_err(|error| Error::invalid("numbers", error.to_string()))?;
-        return Ok((Moment::from_us(now_us), new));
-    }
-    let now = Moment::from_us(transaction.now_ms().await?.saturating_mul(1_000));
+) -> Result<HashSet<i64>, Error> {
     if entries.is_empty() {
-        return Ok((now, HashSet::new()));
+        return Ok(HashSet::new());
     }
-    let pairs: Vec<_> = entries.iter().zip(digests).collect();
-    let new = transaction.column(NUMBER, &values![sender, json(&pairs)]).await?;
-    Ok((now, new.into_iter().collect()))
+    let values = match transaction.backend() {
+        Backend::Postgres => values![sender, entries.to_vec(), digests],
+        Backend::Sqlite => values![sender, json(&entries.iter().zip(digests).collect::<Vec<_>>())],
+    };
+    Ok(transaction.column(NUMBER, &values).await?.into_iter().collect())
 }
 
 /// Writes the rows of one type: the ids that were written, and those that were there just so.

@@ -98,6 +98,11 @@ pub(crate) enum Fate {
 }
 
 impl SettleRow {
+    /// How many attempts it is to be charged with.
+    pub(crate) fn counted(&self) -> i64 {
+        i64::from(matches!(self.verdict, RETRY | DEAD))
+    }
+
     pub(crate) fn fate(&self) -> Fate {
         match self.verdict {
             DONE => Fate::Done,
@@ -112,15 +117,16 @@ const DONE: i16 = 0;
 const RETRY: i16 = 1;
 const DEAD: i16 = 2;
 const GIVE_BACK: i16 = 3;
+const POSTPONE: i16 = 4;
 
 pub(crate) fn settle_rows(verdicts: &[(i64, Verdict)]) -> Result<Vec<SettleRow>, Error> {
     count("verdicts", verdicts.len())?;
+    let ms = |after: &Duration| Some(i64::try_from(after.as_millis()).unwrap_or(i64::MAX / 2));
     let row = |(id, verdict): &(i64, Verdict)| {
         let (verdict, after_ms, reason) = match verdict {
             Verdict::Done => (DONE, None, None),
-            Verdict::Retry { after, reason } => {
-                (RETRY, Some(i64::try_from(after.as_millis()).unwrap_or(i64::MAX / 2)), Some(bounded(reason)))
-            }
+            Verdict::Retry { after, reason } => (RETRY, ms(after), Some(bounded(reason))),
+            Verdict::Postpone { after, reason } => (POSTPONE, ms(after), Some(bounded(reason))),
             Verdict::Dead { reason } => (DEAD, None, Some(bounded(reason))),
             Verdict::GiveBack => (GIVE_BACK, None, None),
         };

@@ -10,6 +10,7 @@ use syncline_core::outbox::{Moment, SenderId, Verdict};
 use tokio::sync::watch;
 
 use super::check::{self, SettleRow};
+use super::route::{self, HandOver};
 use super::row::{self, DetailRow, EntryRow, Found, ORPHANS_EVERY, ReceiptRow, SETTINGS, StatsRow};
 use super::wakes::Wakes;
 use super::{
@@ -24,7 +25,7 @@ use crate::{Backend, Error};
 macro_rules! statements {
     ($($name:ident),+) => {$(const $name: Sql = Sql::new(sqlite::$name, postgres::$name);)+};
 }
-statements!(SENDER, PENDING, MARK, FREE, RENEW, STATS, LIST_PENDING, LIST_DEAD, LIST_PROCESSED);
+statements!(SENDER, SET_SENDER, PENDING, MARK, FREE, RENEW, STATS, LIST_PENDING, LIST_DEAD, LIST_PROCESSED);
 statements!(LIST_PROCESSED_AFTER, DETAIL, PAYLOAD, RETRY, RETRY_DEAD, DISCARD, DISCARD_DEAD);
 statements!(RECEIPT, RECEIPT_OF, STORE_RECEIPT);
 
@@ -33,6 +34,8 @@ statements!(RECEIPT, RECEIPT_OF, STORE_RECEIPT);
 pub(crate) struct Request {
     pub(crate) kind: Kind,
     pub(crate) limit: i64,
+    /// How many of those that failed may come back.
+    pub(crate) retries: i64,
     pub(crate) lease_ms: i64,
     pub(crate) claim: ClaimId,
     pub(crate) worker: String,
@@ -109,6 +112,10 @@ impl Outbox for Port {
         SenderId::new(sender).map_err(|error| Error::invalid("sender", error.to_string()))
     }
 
+    async fn set_sender(&self, sender: &SenderId) -> Result<(), Error> {
+        self.database.execute(SET_SENDER, values![sender.as_str()]).await.map(drop)
+    }
+
     async fn enqueue(&self, entries: &[NewEntry]) -> Result<Vec<i64>, Error> {
         check::new_entries(entries)?;
         let entries = entries.to_vec();
@@ -140,12 +147,20 @@ impl Outbox for Port {
         Ok(marked)
     }
 
-    async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error> {
+    async fn claim_with_retries(
+        &self,
+        worker: &str,
+        kind: Kind,
+        limit: usize,
+        retries: usize,
+        lease: Duration,
+    ) -> Result<Claimed, Error> {
         let (limit, lease_ms) = check::claim(worker, limit, lease)?;
+        let retries = check::count("retries", retries)?.min(limit);
         let claim = ClaimId(i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1));
         let worker = worker.to_owned();
         let orphans = Arc::clone(&self.orphans);
-        let request = Request { kind, limit, lease_ms, claim, worker, orphans };
+        let request = Request { kind, limit, retries, lease_ms, claim, worker, orphans };
         for _ in 0..row::ROUNDS_MAX {
             let Attempt { found, look_in } = self.claims.claim(request.clone()).await?;
             let Found { ours: entries, unreadable, .. } = found;
@@ -169,6 +184,17 @@ impl Outbox for Port {
             self.claims.wakes().wake();
         }
         Ok(settled)
+    }
+
+    async fn hand_over(&self, claim: ClaimId, to: &HandOver) -> Result<Vec<i64>, Error> {
+        to.routes.iter().try_for_each(|(route, _)| route::check_name(route))?;
+        let to = to.clone();
+        let held = self
+            .database
+            .write_unsynced(move |transaction| Box::pin(route::hand_over(transaction, claim, to)))
+            .await?;
+        self.claims.wakes().wake();
+        Ok(held)
     }
 
     async fn renew(&self, claim: ClaimId, ids: &[i64], lease: Duration) -> Result<Vec<i64>, Error> {

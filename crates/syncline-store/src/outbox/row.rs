@@ -26,6 +26,7 @@ pub(crate) struct EntryRow {
     /// In microseconds; NULL where it is no time.
     created_us: Read<i64>,
     attempts: Read<i64>,
+    failed_before: bool,
 }
 
 /// The same, then the entry it has to wait for, and whether it still fits into the claim.
@@ -45,13 +46,14 @@ impl FromRow for EntryRow {
             payload: row.take(3).map_err(drop),
             created_us: row.take(4).map_err(drop),
             attempts: row.take(5).map_err(drop),
+            failed_before: row.take(6)?,
         })
     }
 }
 
 impl FromRow for LineRow {
     fn from_row(mut row: Row) -> Result<Self, Error> {
-        let (blocker, fits) = (row.take(6)?, row.take(7)?);
+        let (blocker, fits) = (row.take(7)?, row.take(8)?);
         Ok(Self { row: EntryRow::from_row(row)?, blocker, fits })
     }
 }
@@ -107,6 +109,7 @@ pub(crate) fn entry(row: EntryRow) -> Result<Entry, (Option<i64>, String)> {
             .ok()
             .flatten()
             .map_or(0, |attempts| u32::try_from(attempts).unwrap_or(u32::MAX)),
+        failed_before: row.failed_before,
     })
 }
 

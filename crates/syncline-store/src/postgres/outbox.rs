@@ -36,8 +36,9 @@ pub(crate) struct PostgresClaims {
 }
 
 impl PostgresClaims {
-    pub(crate) fn new(engine: Engine) -> Self {
-        Self { database: Database::new(engine.clone()), engine }
+    /// Claims in the outbox that `database` means: the application's, or a route's.
+    pub(crate) fn new(engine: Engine, database: Database) -> Self {
+        Self { database, engine }
     }
 }
 
@@ -63,7 +64,7 @@ impl Claims for PostgresClaims {
 
 async fn claim(transaction: &mut Transaction<'_>, request: Request) -> Result<Attempt, Error> {
     let files = i64::from(request.kind == Kind::File);
-    let Request { limit, claim, lease_ms, worker, orphans, .. } = request;
+    let Request { limit, retries, claim, lease_ms, worker, orphans, .. } = request;
     let take = values![files, limit, claim.0, lease_ms, worker, CLAIM_BYTES_MAX as i64];
     let rows: Vec<LineRow> = transaction.query(CLAIM.into(), &take).await?;
     let mut found = row::sort_out(rows, limit);
@@ -83,17 +84,19 @@ async fn claim(transaction: &mut Transaction<'_>, request: Request) -> Result<At
         // Entries that wait in vain are let go now and then, while there is nothing else to do.
         Some(Duration::ZERO)
     } else {
-        let next_ms: Option<i64> = transaction.value(NEXT_LOOK, &values![files]).await?;
+        let next_ms: Option<i64> = transaction.value(NEXT_LOOK, &values![files, retries > 0]).await?;
         // A millisecond more, so that it is due by then.
         next_ms.map(|ms| if ms <= 0 { Duration::ZERO } else { row::duration(ms + 1) })
     };
-    if look_in == Some(Duration::ZERO) {
-        transaction.execute(BRING_BACK, &[]).await?;
+    // For the next claim, which follows at once.
+    let back = retries - found.ours.iter().filter(|entry| entry.failed_before).count() as i64;
+    if look_in == Some(Duration::ZERO) && back > 0 {
+        transaction.execute(BRING_BACK, &values![files, back]).await?;
     }
     Ok(Attempt { found, look_in })
 }
 
-async fn settle(
+pub(crate) async fn settle(
     transaction: &mut Transaction<'_>,
     claim: ClaimId,
     rows: Vec<SettleRow>,
@@ -108,7 +111,8 @@ async fn settle(
         if fate == Fate::Failed {
             let delays: Vec<Option<i64>> = these.iter().map(|row| row.after_ms).collect();
             let reasons: Vec<Option<String>> = these.iter().map(|row| row.reason.clone()).collect();
-            settle.extend(values![delays, reasons]);
+            let counted: Vec<i64> = these.iter().map(|row| row.counted()).collect();
+            settle.extend(values![delays, reasons, counted]);
         }
         settled.extend(transaction.column::<i64>(sql.into(), &settle).await?);
     }

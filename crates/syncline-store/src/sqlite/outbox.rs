@@ -35,14 +35,15 @@ pub(crate) struct SqliteClaims {
 }
 
 impl SqliteClaims {
-    pub(crate) fn new(engine: Engine) -> Self {
-        Self { database: Database::new(engine.clone()), engine }
+    /// Claims in the outbox that `database` means: the application's, or a route's.
+    pub(crate) fn new(engine: Engine, database: Database) -> Self {
+        Self { database, engine }
     }
 
     /// When there may be more to claim.
-    async fn next_look(&self, kind: Kind) -> Result<Option<Duration>, Error> {
+    async fn next_look(&self, kind: Kind, retries: bool) -> Result<Option<Duration>, Error> {
         let next: Option<(Option<i64>,)> =
-            self.database.query_first(NEXT_LOOK.into(), values![kind == Kind::File]).await?;
+            self.database.query_first(NEXT_LOOK.into(), values![kind == Kind::File, retries]).await?;
         // A millisecond more, so that it is due by then.
         Ok(next.and_then(|(ms,)| ms).map(|ms| row::duration(ms.max(0) + 1)))
     }
@@ -59,19 +60,22 @@ impl SqliteClaims {
 #[async_trait]
 impl Claims for SqliteClaims {
     async fn claim(&self, request: Request) -> Result<Attempt, Error> {
-        let kind = request.kind;
+        let (kind, retries) = (request.kind, request.retries > 0);
         // Looking costs nobody anything; a claim that finds nothing should not wake those who watch the file.
         let look: Option<(bool,)> =
-            self.database.query_first(LOOK.into(), values![kind == Kind::File]).await?;
+            self.database.query_first(LOOK.into(), values![kind == Kind::File, retries]).await?;
         if look != Some((true,)) {
             let freed = request.orphans.are_due() && self.free_orphans().await? > 0;
             if !freed {
-                return Ok(Attempt { found: Found::default(), look_in: self.next_look(kind).await? });
+                return Ok(Attempt {
+                    found: Found::default(),
+                    look_in: self.next_look(kind, retries).await?,
+                });
             }
         }
         let taken = self.database.write_unsynced(move |transaction| Box::pin(take(transaction, request)));
         let found = taken.await?;
-        let look_in = if found.more { Some(Duration::ZERO) } else { self.next_look(kind).await? };
+        let look_in = if found.more { Some(Duration::ZERO) } else { self.next_look(kind, retries).await? };
         Ok(Attempt { found, look_in })
     }
 
@@ -91,7 +95,9 @@ impl Claims for SqliteClaims {
 
 /// What was found. What is ours is taken, what has to wait is moved behind, and what cannot be read is buried.
 async fn take(transaction: &mut Transaction<'_>, request: Request) -> Result<Found, Error> {
-    transaction.execute(BRING_BACK, &[]).await?;
+    if request.retries > 0 {
+        transaction.execute(BRING_BACK, &values![request.kind == Kind::File, request.retries]).await?;
+    }
     let line = values![request.kind == Kind::File, request.limit, CLAIM_BYTES_MAX as i64];
     let rows: Vec<LineRow> = transaction.query(LINE.into(), &line).await?;
     let mut found = row::sort_out(rows, request.limit);
@@ -117,7 +123,7 @@ async fn take(transaction: &mut Transaction<'_>, request: Request) -> Result<Fou
 }
 
 /// The ids that were still held, and whether others need not wait for them any more.
-async fn settle(
+pub(crate) async fn settle(
     transaction: &mut Transaction<'_>,
     claim: ClaimId,
     rows: Vec<SettleRow>,

@@ -99,11 +99,42 @@ pub(crate) async fn ss_10_an_older_change_never_overwrites_a_newer_one(fixture: 
     assert_eq!(payload(&*inbox, "r").await, None);
     assert_eq!(inbox.apply(Some(&a), &[arrival(7, "r", "a7", 301)]).await.unwrap(), [Applied]);
     assert_eq!(payload(&*inbox, "r").await.as_deref(), Some("a7"));
-    // A clock far in the future does not win for ever.
-    let year_9999 = 253_000_000_000_000_000;
-    assert_eq!(inbox.apply(Some(&a), &[arrival(8, "f", "future", year_9999)]).await.unwrap(), [Applied]);
-    let entity = inbox.entity(&kind("routing_rule"), "f").await.unwrap().unwrap();
-    assert!(entity.changed_at.as_us() < year_9999 / 2, "{entity:?}");
+}
+
+/// A receiver once cut times from ahead to its own clock, while the sender kept what it had written: with clocks ten minutes apart
+/// each side compared with another number, and they differed for ever.
+pub(crate) async fn ss_33_times_are_kept_as_written_and_an_edit_is_later_than_what_it_has_seen(
+    fixture: &Fixture,
+) {
+    const DAY_US: i64 = 86_400_000_000;
+    let inbox = open(fixture).await;
+    let rule = kind("routing_rule");
+    let put = async |payload: &str| match inbox.put(&rule, "r", payload, None).await.unwrap() {
+        Put::Done(entity) => entity.changed_at.as_us(),
+        other => panic!("{other:?}"),
+    };
+    let now_us = put("ours").await;
+    let mut entry = 0;
+    let mut hear = async |payload: &str, at_us: i64| {
+        entry += 1;
+        inbox.apply(Some(&sender("b")), &[arrival(entry, "r", payload, at_us)]).await.unwrap().remove(0)
+    };
+    for days in [10, 3_000] {
+        let ahead_us = now_us + days * DAY_US;
+        assert_eq!(hear("theirs", ahead_us).await, Applied);
+        let kept = inbox.entity(&rule, "r").await.unwrap().unwrap();
+        assert_eq!((kept.payload.as_str(), kept.changed_at.as_us()), ("theirs", ahead_us));
+        assert!(put("ours again").await > ahead_us, "whoever has seen it can replace it everywhere");
+        assert_eq!(hear("theirs, not having seen that", ahead_us).await, Stale);
+    }
+    assert_eq!(hear("from a clock that is behind", now_us - 10 * DAY_US).await, Stale);
+    assert_eq!(payload(&*inbox, "r").await.as_deref(), Some("ours again"));
+    // What could not be edited any more is refused.
+    let refused = hear("the last of all", 253_000_000_000_000_000).await;
+    assert!(
+        matches!(&refused, EntryResult::Refused { reason } if reason.contains("clock is wrong")),
+        "{refused:?}"
+    );
 }
 
 pub(crate) async fn ss_09_the_plain_contract_upserts_by_id_and_time(fixture: &Fixture) {

@@ -44,6 +44,55 @@ fn retry(after_ms: u64) -> Verdict {
     Verdict::Retry { after: Duration::from_millis(after_ms), reason: "500: ouch".to_owned() }
 }
 
+/// Those that had failed came back all at once, before everything that was new: their numbers were lower.
+pub(crate) async fn ss_32_as_many_of_those_that_failed_come_back_as_are_asked_for(fixture: &Fixture) {
+    let outbox = fixture.store.outbox();
+    let old = outbox.enqueue(&calls(&["a", "b", "c", "d", "e"])).await.unwrap();
+    let claimed = claim(&*outbox, 10).await;
+    assert!(claimed.entries.iter().all(|entry| !entry.failed_before));
+    let postpone = Verdict::Postpone { after: Duration::ZERO, reason: "500: ouch".to_owned() };
+    settle(&*outbox, &claimed, postpone).await;
+    let stats = outbox.stats().await.unwrap();
+    assert_eq!((stats.pending, stats.retrying), (5, 5));
+    let (detail, _) = outbox.entry(old[0]).await.unwrap().unwrap();
+    assert_eq!(
+        (detail.attempts, detail.last_error.as_deref()),
+        (0, Some("500: ouch")),
+        "no attempt is counted"
+    );
+
+    let new = outbox.enqueue(&calls(&["f", "g"])).await.unwrap();
+    let take = async |retries: usize| {
+        outbox.claim_with_retries("w", Kind::Change, 10, retries, LEASE).await.unwrap()
+    };
+    let fresh = take(0).await;
+    assert_eq!(ids(&fresh), new, "what has failed is left where it is");
+    assert_eq!(take(0).await.look_in.filter(Duration::is_zero), None, "and is no reason to look again");
+    let mut back = Vec::new();
+    for _ in 0..4 {
+        let claimed = take(3).await;
+        assert!(claimed.entries.iter().all(|entry| entry.failed_before) && claimed.entries.len() <= 3);
+        back.extend(ids(&claimed));
+        if back.len() == 5 {
+            break;
+        }
+    }
+    back.sort_unstable();
+    assert_eq!(back, old);
+    // Files bring no changes back.
+    let file = outbox.enqueue(&[entry("scan_file", "s", "{}")]).await.unwrap();
+    assert_eq!(ids(&outbox.claim("w", Kind::File, 10, LEASE).await.unwrap()), file);
+}
+
+pub(crate) async fn ss_37_an_outbox_can_be_given_another_name(fixture: &Fixture) {
+    let outbox = fixture.store.outbox();
+    let before = outbox.sender().await.unwrap();
+    let after = syncline_core::outbox::SenderId::new("box-7").unwrap();
+    assert_ne!(before, after);
+    outbox.set_sender(&after).await.unwrap();
+    assert_eq!(outbox.sender().await.unwrap(), after);
+}
+
 pub(crate) async fn ss_02_entries_are_fetched_oldest_first_and_marked(fixture: &Fixture) {
     let outbox = fixture.store.outbox();
     let given = [entry("order", "c 1", r#"{"n":1,"text":"呼"}"#), entry("invoice_file", "r", "null")];

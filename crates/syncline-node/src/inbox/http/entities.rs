@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::Principal;
 use crate::http::body::{Json, Path, Query};
+use crate::http::search::{self, Search};
 use crate::http::{Caller, Error};
 use crate::inbox::{self, Entities};
 use crate::part::Service;
@@ -61,6 +62,8 @@ pub(crate) struct EntityList {
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(crate) struct Page {
+    /// A text in the id or the payload, whatever its case.
+    q: Option<String>,
     /// The `next` of the page before.
     after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
@@ -101,10 +104,19 @@ pub(crate) async fn list(
     let after = page.after.as_deref().map(str::parse).transpose();
     let after =
         after.map_err(|_| Error::invalid("invalid-after", "after must be the next of a page before"))?;
-    let entities = entities.entities(&name, after, limit).await?;
-    // A page may be short because its payloads are large; only an empty one is the end.
-    let next = entities.last().map(|last| last.place.to_string());
-    let entities = entities.into_iter().map(|entity| view(&name, entity)).collect::<Result<_, _>>()?;
+    let mut search = Search::new(page.q.as_deref(), after, limit)?;
+    while let Some(step) = search.next() {
+        let found = entities.entities(&name, step.after, step.limit).await?;
+        // A page may be short because its payloads are large; only an empty one is the end.
+        let next = found.last().map(|last| last.place);
+        let fits = |entity: &Entity, text: &str| {
+            search::contains(&entity.id, text) || search::contains(&entity.payload, text)
+        };
+        search.put(found, next, fits, |entity| entity.place);
+    }
+    let (found, next) = search.end();
+    let next = next.map(|place| place.to_string());
+    let entities = found.into_iter().map(|entity| view(&name, entity)).collect::<Result<_, _>>()?;
     Ok(axum::Json(EntityList { entities, next }))
 }
 

@@ -7,6 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::http::Error;
 use crate::http::body::{Json, Path, Query};
+use crate::http::search::{self, Search};
 use crate::inbox::Entities;
 use crate::part::Service;
 
@@ -46,7 +47,7 @@ pub(crate) struct EntryView {
     bytes: u64,
     /// `null` where it cannot be read.
     created_at: Option<String>,
-    /// `waiting`, `in flight`, `retrying`, `behind`, `dead` or `processed`.
+    #[schema(inline, value_type = OutboxState)]
     state: &'static str,
     /// How often it has failed.
     attempts: u32,
@@ -57,6 +58,34 @@ pub(crate) struct EntryView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     payload: Option<Box<RawValue>>,
+}
+
+/// Where an entry is.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what is written by hand")]
+pub(crate) enum OutboxState {
+    #[schema(rename = "waiting")]
+    Waiting,
+    #[schema(rename = "in flight")]
+    InFlight,
+    #[schema(rename = "retrying")]
+    Retrying,
+    #[schema(rename = "behind")]
+    Behind,
+    #[schema(rename = "dead")]
+    Dead,
+    #[schema(rename = "processed")]
+    Processed,
+}
+
+/// Which entries are listed.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[allow(dead_code, reason = "describes what is read by hand")]
+pub(crate) enum OutboxList {
+    Pending,
+    Dead,
+    Processed,
 }
 
 /// Several.
@@ -83,8 +112,11 @@ pub(crate) struct Done {
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(crate) struct Page {
-    /// `pending`, `dead` or `processed`.
+    /// Which entries.
+    #[param(inline, value_type = OutboxList)]
     state: String,
+    /// A text in the type or id of the entity or in the last error, whatever its case.
+    q: Option<String>,
     /// The `next` of the page before.
     after: Option<i64>,
     /// At most this many, 50 if absent, 1,000 at most.
@@ -115,10 +147,21 @@ pub(crate) async fn entries(
         "processed" => List::Processed,
         _ => return Err(Error::invalid("invalid-state", "state must be pending, dead or processed")),
     };
-    let listed = entities.outbox().list(list, page.after, limit).await?;
-    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.id);
+    let mut search = Search::new(page.q.as_deref(), page.after, limit)?;
+    while let Some(step) = search.next() {
+        let listed = entities.outbox().list(list, step.after, step.limit).await?;
+        let next = listed.last().filter(|_| listed.len() == step.limit).map(|last| last.id);
+        search.put(listed, next, fits, |detail| detail.id);
+    }
+    let (listed, next) = search.end();
     let entries = listed.into_iter().map(|detail| EntryView::of(detail, None)).collect();
     Ok(axum::Json(EntryList { entries, next }))
+}
+
+fn fits(detail: &Detail, text: &str) -> bool {
+    let entity = format!("{} {}", detail.entity_type, detail.entity_id);
+    search::contains(&entity, text)
+        || detail.last_error.as_deref().is_some_and(|error| search::contains(error, text))
 }
 
 /// One entry with its payload.

@@ -1,7 +1,7 @@
-//! The configuration file of `serversync`: `[[files]]`, a table for each kind of file.
+//! The configuration file of `serversync`: `[[files]]`, a table for each kind of file, and `[[routes]]`, one for each receiver.
 //!
-//! Guarantees that every kind it answers with passes [`FileKind::check`] and that no type is declared twice. A key that means
-//! nothing is an error with its line.
+//! Guarantees that every kind it answers with passes [`FileKind::check`], that every route has what it needs, and that nothing is
+//! declared twice. A key that means nothing is an error with its line.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::super::kind::FileKind;
+use super::super::route::{FRONTEND, Route};
 use crate::config::{Place, Problem};
 
 /// Largest configuration file: beyond this it is some other file.
@@ -18,15 +19,24 @@ const FILE_MAX_BYTES: u64 = 1024 * 1024;
 /// Most kinds of files.
 const KINDS_MAX: usize = 64;
 
-#[derive(Deserialize)]
+/// Most routes.
+const ROUTES_MAX: usize = 32;
+
+/// What a file declares.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+pub(super) struct Document {
     #[serde(default)]
-    files: Vec<FileKind>,
+    pub(super) files: Vec<FileKind>,
+    #[serde(default)]
+    pub(super) routes: Vec<Route>,
 }
 
-/// The kinds that a file declares, or everything that is wrong with it.
-pub(super) fn read(path: &Path) -> Result<Vec<FileKind>, Vec<Problem>> {
+/// Reads the variables that a route names; what is wrong with it, by its keys.
+pub(super) type Complete<'a> = &'a dyn Fn(&mut Route) -> Vec<(&'static str, String)>;
+
+/// What a file declares, or everything that is wrong with it.
+pub(super) fn read(path: &Path, complete: Complete<'_>) -> Result<Document, Vec<Problem>> {
     let unreadable = |what: String| {
         let what = format!("cannot read {}: {what}", path.display());
         let place = Place::Environment("SYNC_CONFIG");
@@ -37,19 +47,19 @@ pub(super) fn read(path: &Path) -> Result<Vec<FileKind>, Vec<Problem>> {
         return Err(unreadable(format!("it has more than {FILE_MAX_BYTES} bytes")));
     }
     let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-    parse(path, &text)
+    parse(path, &text, complete)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<FileKind>, Vec<Problem>> {
+fn parse(path: &Path, text: &str, complete: Complete<'_>) -> Result<Document, Vec<Problem>> {
     let problem = |(line, column), key: String, what: String| {
         let place = Place::File { path: path.to_owned(), line, column };
         Problem { place, key, what, hint: None }
     };
-    let document: Document = toml::from_str(text).map_err(|error| {
+    let mut document: Document = toml::from_str(text).map_err(|error| {
         let at = position(text, error.span().map_or(0, |span| span.start));
         vec![problem(at, String::new(), error.message().replace('\n', "; "))]
     })?;
-    let tables = opening_lines(text);
+    let tables = opening_lines(text, "[[files]]");
     let mut problems = Vec::new();
     let mut known = BTreeSet::new();
     for (n, kind) in document.files.iter().enumerate() {
@@ -66,7 +76,23 @@ fn parse(path: &Path, text: &str) -> Result<Vec<FileKind>, Vec<Problem>> {
             note("entity_type", format!("at most {KINDS_MAX} kinds of files are allowed"));
         }
     }
-    if problems.is_empty() { Ok(document.files) } else { Err(problems) }
+    let tables = opening_lines(text, "[[routes]]");
+    let mut known = BTreeSet::from([FRONTEND.to_owned()]);
+    for (n, route) in document.routes.iter_mut().enumerate() {
+        let at = (tables.get(n).copied().unwrap_or(1), 1);
+        let mut note =
+            |key: &str, what: String| problems.push(problem(at, format!("routes[{n}].{key}"), what));
+        for (key, what) in complete(route) {
+            note(key, what);
+        }
+        if !known.insert(route.name.clone()) {
+            note("name", format!("{:?} is taken; {FRONTEND:?} is FRONTEND_BASE_URL's", route.name));
+        }
+        if n == ROUTES_MAX {
+            note("name", format!("at most {ROUTES_MAX} routes are allowed"));
+        }
+    }
+    if problems.is_empty() { Ok(document) } else { Err(problems) }
 }
 
 /// Line and column of a place in a text, counted from one.
@@ -76,9 +102,9 @@ fn position(text: &str, at: usize) -> (usize, usize) {
     (line, before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()) + 1)
 }
 
-/// The lines on which `[[files]]` stands.
-fn opening_lines(text: &str) -> Vec<usize> {
-    let lines = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("[[files]]"));
+/// The lines on which `table` stands.
+fn opening_lines(text: &str, table: &str) -> Vec<usize> {
+    let lines = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with(table));
     lines.map(|(n, _)| n + 1).collect()
 }
 
@@ -89,8 +115,17 @@ mod tests {
     use super::super::super::kind::AfterReceipt;
     use super::*;
 
+    fn complete(route: &mut Route) -> Vec<(&'static str, String)> {
+        let environment = |name: &str| match name {
+            "HOOK" => Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned()),
+            "WEAK" => Some("whsec_c2hvcnQ=".to_owned()),
+            _ => None,
+        };
+        route.complete(&environment, &|url| super::super::route_address(url, false))
+    }
+
     fn problems(text: &str) -> String {
-        let found = parse(Path::new("serversync.toml"), text).unwrap_err();
+        let found = parse(Path::new("serversync.toml"), text, &complete).unwrap_err();
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
@@ -103,7 +138,7 @@ mod tests {
             file = "{photoId}.jpg"
             upload_path = "/api/photos"
         "#;
-        let kinds = parse(Path::new("x"), text).unwrap();
+        let kinds = parse(Path::new("x"), text, &complete).unwrap().files;
         let file = super::super::super::Template::parse("{photoId}.jpg").unwrap();
         assert_eq!(kinds, [FileKind::new("photo_file", PathBuf::from("/srv/photos"), file, "/api/photos")]);
         assert_eq!(
@@ -111,7 +146,34 @@ mod tests {
             AfterReceipt::Keep,
             "nothing is removed unless the operator says so"
         );
-        assert_eq!(parse(Path::new("x"), "").unwrap(), []);
+        assert_eq!(parse(Path::new("x"), "", &complete).unwrap(), Document::default());
+    }
+
+    #[test]
+    fn ss_35_a_table_declares_a_route_and_every_mistake_is_named_with_its_place() {
+        let text = "[[routes]]\nname = \"hooks\"\nurl = \"https://h.example/in?x=1\"\ntypes = [\"order\"]\nas = \"webhook\"\n\
+                    secret_env = \"HOOK\"\n";
+        let read = parse(Path::new("x"), text, &complete).unwrap().routes;
+        assert!(read[0].keys.is_some() && read[0].takes("order") && !read[0].takes("orders"));
+        for (wrong, right, expected) in [
+            ("name = \"hooks\"", "name = \"Hooks\"", "serversync.toml:1:1: routes[0].name: expected 1 to 24"),
+            ("name = \"hooks\"", "name = \"frontend\"", "is FRONTEND_BASE_URL's"),
+            ("types = [\"order\"]", "types = []", "routes[0].types: expected at least one"),
+            ("types = [\"order\"]", "types = [\"An Order\"]", "can be no entity type"),
+            ("https://h", "http://h", "routes[0].url: must begin with https"),
+            ("\"HOOK\"", "\"NONE\"", "the variable NONE is not set"),
+            ("\"HOOK\"", "\"WEAK\"", "the variable WEAK must hold whsec_"),
+            ("as = \"webhook\"", "as = \"batch\"", "is for webhooks"),
+            ("as = \"webhook\"", "as = \"letter\"", "unknown variant `letter`"),
+            ("secret_env = \"HOOK\"", "", "secret_env: is missing: webhooks are signed"),
+        ] {
+            let found = problems(&text.replace(wrong, right));
+            assert!(found.contains(expected) && !found.contains("c2hvcnQ"), "{expected}: {found}");
+        }
+        assert!(
+            problems(&format!("{text}{text}"))
+                .contains("serversync.toml:7:1: routes[1].name: \"hooks\" is taken")
+        );
     }
 
     #[test]
