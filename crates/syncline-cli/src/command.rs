@@ -13,6 +13,7 @@ mod serve;
 mod state;
 mod token;
 mod viewers;
+mod worker;
 
 use clap::Subcommand;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Jobs(jobs::Jobs),
     /// Show and change paced queues.
     Queue(queue::Queue),
+    /// Run a command for each key of a queue.
+    Worker(worker::Worker),
     /// Do one thing at a time, across processes and machines.
     Lock(lock::Lock),
     /// Show and mend what waits to be sent.
@@ -54,6 +57,7 @@ impl Command {
             Command::Viewers(viewers) => viewers.run().await,
             Command::Jobs(jobs) => jobs.run().await,
             Command::Queue(queue) => queue.run().await,
+            Command::Worker(worker) => worker.run().await,
             Command::Lock(lock) => lock.run().await,
             Command::Outbox(outbox) => outbox.run().await,
             Command::Migrate(migrate) => migrate.run().await,

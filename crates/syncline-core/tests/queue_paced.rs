@@ -311,3 +311,37 @@ fn the_same_seed_makes_the_same_choices() {
     assert_eq!(run(1), run(1));
     assert!((2..20).any(|seed| run(seed) != run(1)), "jitter comes from the seed");
 }
+
+/// An API that is away for an hour of virtual time, for thirty keys that each have three attempts.
+#[test]
+fn qu_34_an_api_that_is_away_for_an_hour_fails_no_key() {
+    const AWAY: std::ops::Range<u64> = 1_000..3_601_000;
+    let keys: Vec<&'static str> = (0..30).map(|n| &*Box::leak(format!("k{n}").into_boxed_str())).collect();
+    let mut work = work(2, &keys);
+    let (mut now_ms, mut calls_while_away, mut done_at) = (0, 0, None);
+    while done_at.is_none() {
+        match work.poll(clock(now_ms)) {
+            Step::Start(start) => {
+                let is_away = AWAY.contains(&now_ms);
+                calls_while_away += u64::from(is_away);
+                let no_route = Answer::Broken { reason: "no route".to_owned(), retry: true, away: true };
+                let answer = if is_away { no_route } else { Answer::Done(1) };
+                now_ms += 5;
+                work.settle(clock(now_ms), start.call, answer);
+            }
+            Step::Lost { .. } => panic!("every call ends"),
+            Step::Wait(Some(at)) => now_ms = at.as_ms(),
+            Step::Wait(None) => done_at = Some(now_ms),
+        }
+    }
+    let counts = work.queue().counts();
+    assert_eq!((counts.done, counts.failed, counts.dead, counts.left()), (30, 0, 0, 0));
+    let (done_at, back_at) = (done_at.unwrap(), AWAY.end);
+    println!(
+        "{calls_while_away} calls while it was away; all done {} ms after it was back",
+        done_at - back_at
+    );
+    assert!(calls_while_away > 50, "it was looked for");
+    // A pause of the breaker is a minute at most, with a fifth of jitter, and then the keys go at their pace.
+    assert!((back_at..back_at + 120_000).contains(&done_at), "{done_at}");
+}

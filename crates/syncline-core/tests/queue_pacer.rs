@@ -211,6 +211,41 @@ fn qu_20_a_call_not_heard_of_frees_its_slot_after_its_lease_unless_renewed() {
 }
 
 #[test]
+fn qu_31_a_call_with_a_lease_of_its_own_is_lost_by_that() {
+    let mut pacer = Pacer::new(settings(3));
+    let usual = start(&mut pacer, 0);
+    let short = pacer.start_for(at(125), Some(ms(1_000))).unwrap();
+    let long = pacer.start_for(at(250), Some(ms(60_000))).unwrap();
+    assert_eq!((short.deadline, long.deadline), (at(1_125), at(60_250)));
+    // Others see the same leases, counted from when they saw the calls.
+    let mut other = Pacer::new(settings(3));
+    other.adopt(clock(300), Some(pacer.pace().clone()));
+    assert_eq!((other.lose(at(6_299)), other.lose(at(6_300))), (None, Some(short.call)));
+    assert_eq!((pacer.lose(at(6_124)), pacer.lose(at(6_125))), (None, Some(short.call)));
+    assert_eq!(pacer.renew_for(at(7_000), long.call, Some(ms(2_000))), Some(at(9_000)));
+    assert_eq!(pacer.lose(at(14_000)), Some(long.call));
+    assert_eq!((pacer.lose(at(24_999)), pacer.lose(at(25_000))), (None, Some(usual)));
+}
+
+#[test]
+fn qu_33_a_pause_can_be_lifted_and_the_breaker_probes() {
+    let mut pacer = Pacer::new(Settings { breaker_threshold: 1, ..settings(2) });
+    let call = start(&mut pacer, 0);
+    end(&mut pacer, 10, call, Signal::Broken);
+    assert!(pacer.paused(at(1_000)).is_some());
+    let mut other = Pacer::new(Settings { breaker_threshold: 1, ..settings(2) });
+    other.adopt(clock(1_000), Some(pacer.pace().clone()));
+    pacer.lift_pause();
+    other.adopt(clock(1_100), Some(pacer.pace().clone()));
+    for mut pacer in [pacer, other] {
+        assert_eq!(pacer.paused(at(1_200)), None);
+        start(&mut pacer, 1_300);
+        assert!(matches!(pacer.pace().breaker, Breaker::HalfOpen { .. }), "one call finds out");
+        assert_eq!(waits(&pacer, 1_500).map(|(_, why)| why), Some(Why::Probing));
+    }
+}
+
+#[test]
 fn qu_22_a_lost_probe_is_made_again() {
     let mut pacer = Pacer::new(Settings { breaker_threshold: 1, ..settings(1) });
     let call = start(&mut pacer, 0);
@@ -240,7 +275,7 @@ fn qu_26_unreadable_state_means_one_interval() {
     start(&mut pacer, 7_100);
 
     let sound = Pace { version: 9, starts: 4, ends: 3, ..Pace::default() };
-    let call = syncline_core::queue::Call { id: 3, beat: 0, probe: false };
+    let call = syncline_core::queue::Call { id: 3, beat: 0, probe: false, lease_ms: None };
     let pause = Pause { id: 10, until: at(WALL_START_MS), length_ms: 1, reason: PauseReason::RetryAfter };
     let nonsense = [
         Pace { version: u64::MAX, ..Pace::default() },
@@ -435,18 +470,20 @@ fn qu_26_a_pause_is_dated_when_it_is_stored() {
     let call = shared.start(&mut one, clock(0)).unwrap();
     let mut ending = one.clone();
     ending.end(clock(100), call, throttled(60), 0.0);
-    let mut pace = ending.pace().clone();
+    let (mut pace, before) = (ending.pace().clone(), one.pace().version);
     let set_forward = |now_ms: u64| Clock { now: at(now_ms), wall: at(WALL_START_MS + now_ms + 3_600_000) };
     two.adopt(set_forward(110), Some(shared.0.clone()));
-    pace.date_pause(set_forward(120).wall);
+    assert!(pace.has_paused_since(before));
+    pace.date_pause(before, set_forward(120).wall);
     shared.0 = pace.clone();
     assert_eq!(shared.start(&mut two, set_forward(60_119)), Err(Why::Paused(PauseReason::RetryAfter)));
 
     let dated = pace.pause;
-    pace.renew(0);
+    let before = pace.version;
     pace.start();
-    pace.date_pause(at(0));
-    assert_eq!(pace.pause, dated, "only the version that began it dates it");
+    pace.date_pause(before, at(0));
+    assert!(!pace.has_paused_since(before));
+    assert_eq!(pace.pause, dated, "only the change that began it dates it");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //!
 //! - `queue/handle.rs`: one queue of this node, and its status for people
 //! - `queue/worker.rs`: claim, work, settle, renew, wake up
+//! - `queue/claims.rs`: the same for workers elsewhere, which ask over HTTP
 //! - `queue/api.rs`: any HTTP API as work
 //! - `queue/status_feed.rs`: events and gauges, kept up to date
 //!
@@ -13,6 +14,7 @@
 //! before the pace allows it. Nothing here remembers a result; who waits for one asks the store.
 
 mod api;
+mod claims;
 pub(crate) mod config;
 mod handle;
 mod http;
@@ -26,8 +28,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use syncline_core::queue::{Answer, Enqueued, Kind, Limits, Outcome, Place, Settings};
-use syncline_store::queue::{self as store, Cursor, Entry, GivenUp, List, Rules};
+use syncline_store::queue::{self as store, Cursor, Entry, GivenUp, List, NewTask, Rules};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -37,12 +40,12 @@ use crate::metrics::Registry;
 
 use api::ApiWork;
 use config::FAILURE_ATTEMPTS;
-pub use config::{Api, PartQueue, Queue, Statuses};
+pub use config::{Api, Doer, PartQueue, Queue, Statuses};
 use handle::QueueHandle;
 pub use handle::StatusView;
 pub use meters::CallMeters;
 pub use part::QueuePart;
-pub use template::{Escape, Template, URL_MAX_BYTES};
+pub use template::{Escape, Filling, Template, URL_MAX_BYTES};
 
 /// Who waits for a result looks again after this long even if nobody said that anything changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -59,10 +62,17 @@ pub struct Spec {
     pub url: Option<String>,
     /// Makes a key of a text, or says why it is none.
     pub check: Check,
+    /// Says why a key cannot be worked on with this input, where inputs mean something.
+    pub check_input: Option<CheckInput>,
+    /// The queue that keys with results go to.
+    pub then: Option<String>,
 }
 
 /// What a text must be to be a key.
 pub type Check = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+
+/// What an input must be.
+pub type CheckInput = Arc<dyn Fn(&str, Option<&Value>) -> Result<(), String> + Send + Sync>;
 
 /// What is done for a key.
 #[async_trait]
@@ -86,6 +96,8 @@ pub trait Work: Send + Sync {
 pub struct Task {
     /// The key.
     pub key: String,
+    /// What it was given when it was added.
+    pub input: Option<Value>,
     /// Where calls made for it are counted.
     pub calls: CallMeters,
 }
@@ -109,6 +121,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The node works on this queue itself.
+    #[error("the node itself works on {name:?}; declare a queue with workers = true to claim its keys")]
+    NoWorkers {
+        /// The queue.
+        name: String,
+    },
     /// The store's.
     #[error(transparent)]
     Store(#[from] syncline_store::Error),
@@ -118,8 +136,8 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Queues(Arc<Inner>);
 
-/// A queue, and what is to be done for each of its keys.
-type Worker = (Arc<QueueHandle>, Arc<dyn Work>);
+/// A queue, and what this node does for each of its keys, if it does anything.
+type Worker = (Arc<QueueHandle>, Option<Arc<dyn Work>>);
 
 struct Inner {
     handles: RwLock<Vec<Arc<QueueHandle>>>,
@@ -140,7 +158,7 @@ impl Queues {
         events: &Bus,
         registry: &Registry,
     ) -> Queues {
-        let of_parts = declared.iter().filter(|queue| queue.api.is_none());
+        let of_parts = declared.iter().filter(|queue| matches!(queue.doer, Doer::Part));
         let paces = of_parts.map(|queue| (queue.name.clone(), queue.settings)).collect();
         let queues = Queues(Arc::new(Inner {
             handles: RwLock::default(),
@@ -152,8 +170,13 @@ impl Queues {
         }));
         let client = crate::outbound::client();
         for queue in declared {
-            if let Some(api) = &queue.api {
-                queues.add(spec(queue, api), Arc::new(ApiWork::new(api.clone(), client.clone())));
+            match &queue.doer {
+                Doer::Api(api) => {
+                    let work = ApiWork::new((**api).clone(), client.clone());
+                    queues.add(spec_of_api(queue, api, &client), Some(Arc::new(work)));
+                }
+                Doer::Workers => queues.add(spec(queue), None),
+                Doer::Part => {}
             }
         }
         queues
@@ -163,12 +186,14 @@ impl Queues {
     pub fn declare(&self, mut spec: Spec, pace: impl Fn(Settings) -> Settings, work: Arc<dyn Work>) {
         let set = self.0.paces.iter().find(|(name, _)| *name == spec.name).map(|(_, settings)| *settings);
         spec.settings = pace(set.unwrap_or(spec.settings));
-        self.add(spec, work);
+        self.add(spec, Some(work));
     }
 
-    fn add(&self, spec: Spec, work: Arc<dyn Work>) {
+    fn add(&self, spec: Spec, work: Option<Arc<dyn Work>>) {
         let Inner { store, events, registry, .. } = &*self.0;
-        let handle = Arc::new(QueueHandle::new(spec, Arc::clone(store), events.clone(), registry));
+        let claimable = work.is_none();
+        let handle = QueueHandle::new(spec, claimable, Arc::clone(store), events.clone(), registry);
+        let handle = Arc::new(handle);
         self.0.handles.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&handle));
         self.0.works.lock().unwrap_or_else(PoisonError::into_inner).push((handle, work));
     }
@@ -178,7 +203,9 @@ impl Queues {
         let works = std::mem::take(&mut *self.0.works.lock().unwrap_or_else(PoisonError::into_inner));
         for (handle, work) in works {
             tracker.spawn(status_feed::publish(Arc::clone(&handle), stop.clone()));
-            tracker.spawn(worker::run(handle, work, stop.clone()));
+            if let Some(work) = work {
+                tracker.spawn(worker::run(handle, work, stop.clone()));
+            }
         }
     }
 
@@ -195,12 +222,25 @@ impl Queues {
 
     /// Puts keys into a queue.
     pub async fn enqueue(&self, name: &str, kind: Kind, keys: &[String]) -> Result<Enqueued, Error> {
+        self.enqueue_tasks(name, kind, keys.iter().cloned().map(NewTask::from).collect()).await
+    }
+
+    /// Puts keys into a queue together with what they carry.
+    pub async fn enqueue_tasks(
+        &self,
+        name: &str,
+        kind: Kind,
+        mut tasks: Vec<NewTask>,
+    ) -> Result<Enqueued, Error> {
         let handle = self.handle(name)?;
-        if keys.is_empty() {
+        if tasks.is_empty() {
             return Ok(Enqueued::default());
         }
-        let checked = keys.iter().map(|key| handle.key(key)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.0.store.enqueue(name, &handle.rules, kind, &checked).await?)
+        for task in &mut tasks {
+            task.key = handle.key(&task.key)?;
+            handle.check_input(task, kind)?;
+        }
+        Ok(self.0.store.enqueue_tasks(name, &handle.rules, kind, tasks).await?)
     }
 
     /// All that is known of a key.
@@ -277,6 +317,26 @@ impl Queues {
         Ok(self.0.store.remove(name, &checked).await?)
     }
 
+    /// Forgets every key in one place.
+    pub async fn clear(&self, name: &str, list: List) -> Result<usize, Error> {
+        self.handle(name)?;
+        Ok(self.0.store.clear(name, list).await?)
+    }
+
+    /// Starts nothing any more, on no node, until [`resume`](Self::resume).
+    pub async fn pause(&self, name: &str) -> Result<StatusView, Error> {
+        let handle = self.handle(name)?;
+        self.0.store.pause(name).await?;
+        Ok(handle.view().await?)
+    }
+
+    /// Starts again, and lifts whatever pause there is.
+    pub async fn resume(&self, name: &str) -> Result<StatusView, Error> {
+        let handle = self.handle(name)?;
+        self.0.store.resume(name, &handle.rules).await?;
+        Ok(handle.view().await?)
+    }
+
     /// Hears of everything that changes in a queue, on whatever node.
     pub fn changes(&self, name: &str) -> Result<watch::Receiver<u64>, Error> {
         Ok(self.0.store.changes(name)?)
@@ -300,28 +360,31 @@ impl Queues {
     }
 }
 
-/// A declared queue of an API.
-fn spec(queue: &Queue, api: &Api) -> Spec {
-    let url = api.url.clone();
+/// A declared queue that calls nobody.
+fn spec(queue: &Queue) -> Spec {
     Spec {
         name: queue.name.clone(),
         settings: queue.settings,
         results_max: queue.results_max,
-        url: Some(api.url.shown()),
-        check: Arc::new(move |key| url.expand(key).map(|_| key.to_owned())),
+        url: None,
+        check: Arc::new(|key| Ok(key.to_owned())),
+        check_input: None,
+        then: queue.then.clone(),
     }
 }
 
-/// The word for where a key is.
-pub(crate) fn state(place: &Place<String>) -> &'static str {
-    match place {
-        Place::Waiting => "waiting",
-        Place::Running { .. } => "running",
-        Place::Retrying { .. } => "retrying",
-        Place::Done(_) => "done",
-        Place::Failed(_) => "failed",
-        Place::Dead(_) => "dead",
+/// A declared queue of an API. What could not be called is refused before it is in line.
+fn spec_of_api(queue: &Queue, api: &Api, client: &reqwest::Client) -> Spec {
+    let shown = Some(api.url.shown());
+    if !api.needs_input() {
+        let url = api.url.clone();
+        let check: Check = Arc::new(move |key| url.expand(key).map(|_| key.to_owned()));
+        return Spec { url: shown, check, ..spec(queue) };
     }
+    let (api, client) = (api.clone(), client.clone());
+    let check_input: CheckInput =
+        Arc::new(move |key, input| api.request(&client, Filling { key, input }).map(drop));
+    Spec { url: shown, check_input: Some(check_input), ..spec(queue) }
 }
 
 fn has_ended(entry: &Entry) -> bool {

@@ -6,16 +6,19 @@
 -- name. Nobody else changes this queue until the transaction ends; the clock is read when it is ours.
 WITH header AS MATERIALIZED (SELECT * FROM syncline.queues WHERE name = $1 FOR NO KEY UPDATE)
 SELECT id, pace, tail, front, oldest, trimmed, next_due, overtakes, waiting, running, retrying, done, failed,
-    dead, done_total, failed_total, changes,
+    dead, done_total, failed_total, changes, carries, held,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
 FROM header;
 
 -- name: PEEK
 -- name
 SELECT id, pace, tail, front, oldest, trimmed, next_due, overtakes, waiting, running, retrying, done, failed,
-    dead, done_total, failed_total, changes,
+    dead, done_total, failed_total, changes, carries, held,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
 FROM syncline.queues WHERE name = $1;
+
+-- name: CLOCK
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: CREATE
 -- name, pace, most queues
@@ -117,6 +120,19 @@ FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]
     LATERAL (SELECT k.ctid AS at FROM syncline.queue_keys AS k
         WHERE k.place = 0 AND k.arrival_no = gone.arrival_no OFFSET 0) AS found
 WHERE syncline.queue_keys.ctid = found.at;
+
+-- name: SET_DETAILS
+-- queue, keys, inputs, ends. An input that is not given leaves the old one.
+UPDATE syncline.queue_keys SET input = coalesce(task.input, syncline.queue_keys.input), expires_at = task.expires_at
+FROM unnest($2::text[], $3::text[], $4::bigint[]) AS task (key, input, expires_at),
+    LATERAL (SELECT k.ctid AS at FROM syncline.queue_keys AS k WHERE k.queue_id = $1 AND k.key = task.key OFFSET 0) AS found
+WHERE syncline.queue_keys.ctid = found.at;
+
+-- name: DETAILS
+-- ages: what keys in line carry
+SELECT found.arrival_no, found.input, found.expires_at
+FROM unnest($1::bigint[]) AS asked (arrival_no),
+    LATERAL (SELECT * FROM syncline.queue_keys AS k WHERE k.place = 0 AND k.arrival_no = asked.arrival_no OFFSET 0) AS found;
 
 -- name: DELETE
 -- queue, keys

@@ -5,14 +5,17 @@
 -- name: OPEN
 -- name
 SELECT id, pace, tail, front, oldest, trimmed, next_due, overtakes, waiting, running, retrying, done, failed,
-    dead, done_total, failed_total, changes, :now AS now_ms
+    dead, done_total, failed_total, changes, carries, held, :now AS now_ms
 FROM syncline.queues WHERE name = $1;
 
 -- name: PEEK
 -- name
 SELECT id, pace, tail, front, oldest, trimmed, next_due, overtakes, waiting, running, retrying, done, failed,
-    dead, done_total, failed_total, changes, :now AS now_ms
+    dead, done_total, failed_total, changes, carries, held, :now AS now_ms
 FROM syncline.queues WHERE name = $1;
+
+-- name: CLOCK
+SELECT :now;
 
 -- name: CREATE
 -- name, pace, most queues
@@ -104,6 +107,18 @@ UPDATE syncline.queue_keys SET place = left.value ->> 1, rank = left.value ->> 2
     attempts = left.value ->> 4, priority = left.value ->> 5, again = 0, due = left.value ->> 6,
     reason = left.value ->> 7, result = left.value ->> 8, changed_at = $1
 FROM json_each($2) AS left WHERE place = 0 AND arrival_no = left.value ->> 0;
+
+-- name: SET_DETAILS
+-- queue, rows of (key, input, end). An input that is not given leaves the old one. All of these keys are there: as an insertion that
+-- always meets a row, the statement goes from what was asked for to each row, which an update would not.
+INSERT INTO syncline.queue_keys (queue_id, key, place, rank, arrival_no, attempts, priority, again, changed_at, input, expires_at)
+SELECT $1, value ->> 0, 4, 0, 0, 0, 0, 0, 0, value ->> 1, value ->> 2 FROM json_each($2) WHERE true
+ON CONFLICT (queue_id, key) DO UPDATE SET input = coalesce(excluded.input, input), expires_at = excluded.expires_at;
+
+-- name: DETAILS
+-- ages: what keys in line carry
+SELECT k.arrival_no, k.input, k.expires_at
+FROM json_each($1) AS asked CROSS JOIN syncline.queue_keys AS k WHERE k.place = 0 AND k.arrival_no = asked.value;
 
 -- name: DELETE
 -- queue, keys

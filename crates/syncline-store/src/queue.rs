@@ -39,7 +39,7 @@ pub(crate) mod table;
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use syncline_core::queue::{
@@ -56,6 +56,10 @@ pub const NAME_MAX_BYTES: usize = 64;
 pub const KEY_MAX_BYTES: usize = 1_024;
 /// Longest result; a longer one is a failure that says so.
 pub const RESULT_MAX_BYTES: usize = 256 * 1_024;
+/// Longest input of a key.
+pub const INPUT_MAX_BYTES: usize = 64 * 1_024;
+/// Most bytes of inputs in one call.
+pub const INPUTS_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 /// Most keys or outcomes in one call.
 pub const KEYS_MAX: usize = 10_000;
 /// Most entries in one listing.
@@ -80,6 +84,25 @@ impl From<Settings> for Rules {
     }
 }
 
+/// A key to put into a queue, and what it carries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewTask {
+    /// The key.
+    pub key: String,
+    /// What whoever does the work is given: JSON. Without one, a key that is known keeps its own.
+    pub input: Option<String>,
+    /// How long it does not start; for a key that is in line already this changes nothing.
+    pub delay: Option<Duration>,
+    /// When it is not started any more and fails instead; the newest counts.
+    pub expires_in: Option<Duration>,
+}
+
+impl From<String> for NewTask {
+    fn from(key: String) -> Self {
+        Self { key, ..Self::default() }
+    }
+}
+
 /// Durable queues, each known by its name. A queue comes into being when something is put into it.
 ///
 /// Names are 1 to [`NAME_MAX_BYTES`] letters, digits, dots, dashes and underscores. Keys are 1 to
@@ -94,10 +117,32 @@ pub trait Queues: Send + Sync {
         rules: &Rules,
         kind: Kind,
         keys: &[String],
+    ) -> Result<Enqueued, Error> {
+        self.enqueue_tasks(queue, rules, kind, keys.iter().cloned().map(NewTask::from).collect()).await
+    }
+
+    /// The same for keys that carry something.
+    async fn enqueue_tasks(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        kind: Kind,
+        tasks: Vec<NewTask>,
     ) -> Result<Enqueued, Error>;
 
     /// Takes up to `max` keys to work on, as many as the pace allows now, and tells when to ask again.
-    async fn claim(&self, queue: &str, rules: &Rules, max: usize) -> Result<Claimed, Error>;
+    async fn claim(&self, queue: &str, rules: &Rules, max: usize) -> Result<Claimed, Error> {
+        self.claim_for(queue, rules, max, None).await
+    }
+
+    /// The same for a caller that wants to be given up after another time than the queue's.
+    async fn claim_for(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        max: usize,
+        lease: Option<Duration>,
+    ) -> Result<Claimed, Error>;
 
     /// Ends calls with these answers and keeps what they brought. Tells what became of each key; answers that are not
     /// wanted any more, because the call was given up or the key is gone, are left out.
@@ -109,10 +154,33 @@ pub trait Queues: Send + Sync {
         queue: &str,
         rules: &Rules,
         answers: Vec<(u64, Answer<String>)>,
+    ) -> Result<Vec<Ended>, Error> {
+        self.settle_then(queue, rules, answers, None).await
+    }
+
+    /// The same, and in the same transaction every key that has a result now is put into the queue `then`, with the result as
+    /// its input, for one more run: as [`Kind::Again`] does, however full that queue is. Queues must not lead in a circle.
+    async fn settle_then(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        answers: Vec<(u64, Answer<String>)>,
+        then: Option<&str>,
     ) -> Result<Vec<Ended>, Error>;
 
-    /// Calls go on: their new deadlines in the order asked, `None` for those that were given up.
-    async fn renew(&self, queue: &str, rules: &Rules, calls: &[u64]) -> Result<Vec<Option<Instant>>, Error>;
+    /// Calls go on: their new deadlines in the order asked, `None` for those that were given up and for those whose key is gone.
+    async fn renew(&self, queue: &str, rules: &Rules, calls: &[u64]) -> Result<Vec<Option<Instant>>, Error> {
+        self.renew_for(queue, rules, calls, None).await
+    }
+
+    /// The same for another time than before.
+    async fn renew_for(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        calls: &[u64],
+        lease: Option<Duration>,
+    ) -> Result<Vec<Option<Instant>>, Error>;
 
     /// Ends keys by outcomes that came from elsewhere. Kept only for keys in line, waiting or running; tells how many
     /// those were. A call under way for such a key goes on, but nobody wants its answer.
@@ -132,6 +200,16 @@ pub trait Queues: Send + Sync {
 
     /// Forgets keys, wherever they are, and tells how many there were.
     async fn remove(&self, queue: &str, keys: &[String]) -> Result<usize, Error>;
+
+    /// Forgets every key in one place, some thousand to a transaction; tells how many. What runs cannot be named: it is ended key
+    /// by key.
+    async fn clear(&self, queue: &str, list: List) -> Result<usize, Error>;
+
+    /// Starts nothing any more, on no node, until [`resume`](Queues::resume). What runs goes on.
+    async fn pause(&self, queue: &str) -> Result<(), Error>;
+
+    /// Starts again, and lifts what pause the API asked for or its failures brought. An API that kept failing is probed first.
+    async fn resume(&self, queue: &str, rules: &Rules) -> Result<(), Error>;
 
     /// All that is known of a key.
     async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error>;
@@ -183,6 +261,8 @@ pub struct Run {
     pub call: u64,
     /// Which attempt it is, counted from 1.
     pub attempt: u32,
+    /// What it was given: JSON.
+    pub input: Option<String>,
     /// The call must have begun by then: a caller that is later must not make it and settles it with
     /// [`Answer::NotMade`].
     pub start_by: Instant,
@@ -214,6 +294,8 @@ pub struct Entry {
     pub priority: bool,
     /// Why its last attempt brought no result, where it is to be retried, failed or dead.
     pub reason: Option<String>,
+    /// What it was given: JSON. Listings leave it out.
+    pub input: Option<String>,
     /// When it came to where it is, on the store's clock.
     pub changed_at: Timestamp,
     /// Where it stands in its list.
@@ -288,6 +370,8 @@ pub struct Status {
     pub waits_for: Option<Why>,
     /// When the next retry is due.
     pub next_retry_at: Option<Instant>,
+    /// Whether somebody holds the queue: see [`Queues::pause`].
+    pub held: bool,
     /// Until when nobody calls, and why.
     pub paused: Option<(Instant, PauseReason)>,
     /// Whether the API is well.

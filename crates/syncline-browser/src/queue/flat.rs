@@ -160,7 +160,10 @@ pub(super) fn read_pace(numbers: &[f64]) -> Option<Pace> {
     };
     let calls = calls
         .iter()
-        .map(|&[id, beat, probe]| Call { id: id as u64, beat: beat as u32, probe: probe != 0.0 })
+        .map(|&[id, beat, probe]| {
+            let (id, beat, probe) = (id as u64, beat as u32, probe != 0.0);
+            Call { id, beat, probe, lease_ms: None }
+        })
         .collect();
     Some(Pace { version: version as u64, starts: starts as u64, ends: ends as u64, calls, pause, breaker })
 }

@@ -23,7 +23,11 @@ Examples:
   syncline queue dead words                 keys given up after too many 429s
   syncline queue retry words                give dead and failed keys another chance
   syncline queue retry words --failed       only those that failed
-  syncline queue remove words tide          forget a key and its result";
+  syncline queue remove words tide          forget a key and its result
+  syncline queue pause words                start nothing any more, on all nodes
+  syncline queue resume words               go on, also before a pause the API asked for is over
+  syncline queue clear words --state waiting
+                                            forget all that wait";
 
 /// Show and change paced queues.
 #[derive(clap::Args)]
@@ -103,6 +107,30 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// Start nothing any more, on all nodes, until it is resumed. What runs goes on.
+    Pause {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Go on, also before a pause that the API asked for is over.
+    Resume {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Forget every key in one state.
+    Clear {
+        /// The queue's name.
+        name: String,
+        /// Which keys; those that run are removed one by one.
+        #[arg(long, value_enum)]
+        state: State,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Forget keys and their results.
     Remove {
         /// The queue's name.
@@ -176,6 +204,9 @@ impl Queue {
                 let state = if failed { Some(GivenUp::Failed) } else { state };
                 retry(&target, &name, &keys.read()?, state).await
             }
+            Action::Pause { name, target } => control(&target, &name, "pause").await,
+            Action::Resume { name, target } => control(&target, &name, "resume").await,
+            Action::Clear { name, state, target } => clear(&target, &name, state).await,
             Action::Remove { name, keys, target } => remove(&target, &name, &keys.some("key")?).await,
         }
     }
@@ -226,6 +257,25 @@ async fn retry(target: &Target, name: &str, keys: &[String], state: Option<Given
         1 => output::line("1 key is back in line"),
         count => output::line(format_args!("{count} keys are back in line")),
     }
+}
+
+async fn control(target: &Target, name: &str, verb: &str) -> anyhow::Result<()> {
+    let path = ["api", "queues", name, verb];
+    let answer = target.client()?.ask(Method::POST, &path, &[], None::<&()>).await?;
+    if target.json {
+        return output::line(answer);
+    }
+    output::line(format_args!("{name}  {verb}d; {} keys wait", number(&answer["counts"], "waiting")))
+}
+
+async fn clear(target: &Target, name: &str, state: State) -> anyhow::Result<()> {
+    let path = ["api", "queues", name, "keys"];
+    let client = target.client()?;
+    let answer = client.ask(Method::DELETE, &path, &[("state", state.name())], None::<&()>).await?;
+    if target.json {
+        return output::line(answer);
+    }
+    output::line(format_args!("{} keys forgotten", number(&answer, "deleted")))
 }
 
 /// What a queue would refuse, so that a list with one such key is not added by half.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::settings::SPAN_MAX;
 use super::{Breaker, Pace, Settings};
 use crate::time::Timestamp;
 
@@ -34,6 +35,13 @@ pub enum Answer<R> {
         retry: bool,
         /// Whether it was not the API itself that answered: no connection, no answer in time, a gateway's 502, 503 or 504.
         away: bool,
+    },
+    /// Whoever did the work could not do it and asks for another attempt. It says nothing about anybody else's key.
+    Returned {
+        /// For the log and for whoever asks after the key.
+        reason: String,
+        /// How long to leave it; the queue's delay if absent.
+        retry_after: Option<Duration>,
     },
     /// Not at all: it was not begun in time. The key is first in line again and the run does not count.
     NotMade,
@@ -106,7 +114,8 @@ impl<R> Answer<R> {
             Self::Done(_) | Self::Refused { .. } => Signal::Answered,
             Self::Throttled { retry_after } => Signal::Throttled { retry_after: *retry_after },
             Self::Broken { .. } => Signal::Broken,
-            Self::NotMade => Signal::NotMade,
+            // Neither a success nor a failure of anything that all keys share.
+            Self::Returned { .. } | Self::NotMade => Signal::NotMade,
         }
     }
 }
@@ -160,6 +169,7 @@ impl Settings {
             let delay = self.delay(attempt.min(self.retry.max_attempts.saturating_sub(1)), random);
             return Outcome::Excused { due: now + delay.unwrap_or(self.retry_delay) };
         }
+        let mut asked = None;
         let reason = match answer {
             Answer::Done(result) => return Outcome::Done(result),
             Answer::NotMade => return Outcome::Waiting,
@@ -168,9 +178,13 @@ impl Settings {
             }
             Answer::Throttled { .. } => "too many requests".to_owned(),
             Answer::Broken { reason, retry: true, .. } => reason,
+            Answer::Returned { reason, retry_after } => {
+                asked = retry_after;
+                reason
+            }
         };
         match self.delay(attempt, random) {
-            Some(delay) => Outcome::Retrying { due: now + delay },
+            Some(delay) => Outcome::Retrying { due: now + asked.map_or(delay, |asked| asked.min(SPAN_MAX)) },
             None => Outcome::Dead(given_up(attempt, &reason)),
         }
     }
@@ -266,6 +280,20 @@ mod tests {
         let throttled = Answer::<()>::Throttled { retry_after: None };
         let out = Health { out: true, failures: 9 };
         assert!(matches!(settings().judge(throttled, 3, out, NOW, 0.0), Outcome::Dead(_)));
+    }
+
+    #[test]
+    fn qu_31_what_a_worker_returns_comes_back_when_it_says_until_its_attempts_are_used_up() {
+        let returned = |ms: Option<u64>| Answer::<()>::Returned {
+            reason: "no disk".to_owned(),
+            retry_after: ms.map(Duration::from_millis),
+        };
+        let judged = |ms, attempt| settings().judge(returned(ms), attempt, Health::default(), NOW, 0.0);
+        assert_eq!(judged(None, 1), Outcome::Retrying { due: NOW + Duration::from_millis(500) });
+        assert_eq!(judged(Some(0), 2), Outcome::Retrying { due: NOW });
+        assert_eq!(judged(Some(90_000), 2), Outcome::Retrying { due: NOW + Duration::from_secs(90) });
+        assert_eq!(judged(Some(0), 3), Outcome::Dead("given up after 3 attempts: no disk".to_owned()));
+        assert_eq!(returned(None).signal(), Signal::NotMade, "it is no sign of anything that others share");
     }
 
     #[test]

@@ -66,6 +66,16 @@ impl Kind {
             _ => Move::Ignore,
         }
     }
+
+    /// Whether a key that stands at `standing` takes over the input it is enqueued with: it does where a run is ahead of
+    /// it that has not begun, so that of several inputs the newest counts.
+    #[must_use]
+    pub const fn takes_input(self, standing: Standing) -> bool {
+        match standing {
+            Standing::Head | Standing::Waiting | Standing::Retrying => true,
+            _ => !matches!(self.decide(standing), Move::Ignore),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -96,5 +106,17 @@ mod tests {
                 assert_eq!(kind.decide(standing), expected, "{kind:?} at {standing:?}");
             }
         }
+    }
+
+    #[test]
+    fn qu_30_the_newest_input_counts_until_a_run_begins() {
+        for kind in [New, Retry, Priority, Again] {
+            for standing in [Standing::Head, Standing::Waiting, Standing::Retrying] {
+                assert!(kind.takes_input(standing), "{kind:?} at {standing:?}");
+            }
+        }
+        assert!(!New.takes_input(Standing::Running) && Again.takes_input(Standing::Running));
+        assert!(!New.takes_input(Standing::Settled) && Again.takes_input(Standing::Settled));
+        assert!(New.takes_input(Standing::Unknown) && !Retry.takes_input(Standing::Unknown));
     }
 }

@@ -19,6 +19,7 @@ mod enter;
 mod leave;
 mod next;
 
+pub use enter::Entered;
 pub use leave::KeyUpdate;
 pub use next::needs_ages;
 

@@ -44,6 +44,9 @@ pub struct Call {
     pub beat: u32,
     /// Whether it decides if the breaker closes.
     pub probe: bool,
+    /// How long it may go on without a renewal, where its caller asked for another time than the queue's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
 }
 
 /// A time in which nobody calls.
@@ -119,6 +122,11 @@ impl Pace {
 
     /// A call begins; tells its id. The first one after a breaker's pause is a probe.
     pub fn start(&mut self) -> u64 {
+        self.start_for(None)
+    }
+
+    /// The same with a lease of its own.
+    pub fn start_for(&mut self, lease_ms: Option<u64>) -> u64 {
         self.version += 1;
         self.starts += 1;
         let probe = match self.breaker {
@@ -128,7 +136,7 @@ impl Pace {
             }
             _ => false,
         };
-        self.calls.push(Call { id: self.version, beat: 0, probe });
+        self.calls.push(Call { id: self.version, beat: 0, probe, lease_ms });
         self.version
     }
 
@@ -138,6 +146,13 @@ impl Pace {
         self.version += 1;
         self.calls[index].beat = self.calls[index].beat.wrapping_add(1);
         true
+    }
+
+    /// Lifts the pause, whoever asked for it. An API that kept failing is probed by the next call.
+    pub fn lift_pause(&mut self) {
+        if self.pause.take().is_some() {
+            self.version += 1;
+        }
     }
 
     /// A call ended, in time or not, and left the breaker like this and the API paused or not.
@@ -153,11 +168,17 @@ impl Pace {
         }
     }
 
-    /// Dates the pause that began with this version, if one did. Where the value is shared, whoever stores it calls this in
-    /// the same transaction, with the clock that all who read it go by: nobody's idea of the time can be older than
-    /// the change then.
-    pub fn date_pause(&mut self, wall: Timestamp) {
-        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.id == self.version) {
+    /// Whether a pause began after version `since`.
+    #[must_use]
+    pub fn has_paused_since(&self, since: u64) -> bool {
+        self.pause.is_some_and(|pause| pause.id > since)
+    }
+
+    /// Dates the pause that began after version `since`, if one did. Where the value is shared, whoever stores it calls this in
+    /// the same transaction, right before the write, with the clock that all who read it go by: a clock that is set while the
+    /// transaction runs would otherwise make the pause seem over.
+    pub fn date_pause(&mut self, since: u64, wall: Timestamp) {
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.id > since) {
             pause.until = wall + Duration::from_millis(pause.length_ms);
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::pace::VERSION_MAX;
 use super::random::Random;
 use super::settings::{PAUSE_MAX, SPAN_MAX};
-use super::{Breaker, Health, Pace, Pause, PauseReason, Settings, Signal};
+use super::{Breaker, Call, Health, Pace, Pause, PauseReason, Settings, Signal};
 use crate::time::Timestamp;
 
 /// The time of day may drift against the monotonic clock by this much between two looks before it is taken to have
@@ -73,8 +73,8 @@ pub struct Pacer {
     pace: Pace,
     /// When each of the calls in flight was first seen, or seen renewed; in step with `pace.calls`.
     seen_at: Vec<Timestamp>,
-    /// None of them earlier than this, so that a look at each is taken only when one may be lost.
-    seen_from: Timestamp,
+    /// None of them counts as lost before this, so that a look at each is taken only when one may be.
+    loss_from: Timestamp,
     /// When the last start was seen; `None` while nobody has called yet.
     started_at: Option<Timestamp>,
     /// When the last end was seen.
@@ -100,7 +100,7 @@ impl Pacer {
             settings,
             pace: Pace::default(),
             seen_at: Vec::new(),
-            seen_from: Timestamp::ZERO,
+            loss_from: Timestamp::ZERO,
             started_at: None,
             ended_at: None,
             hold: None,
@@ -141,13 +141,13 @@ impl Pacer {
                 _ => clock.now,
             })
             .collect();
-        self.seen_from = self.seen_at.iter().min().copied().unwrap_or(clock.now);
         self.hold = match (pace.pause, self.hold) {
             (Some(pause), Some(hold)) if pause.id == hold.id => Some(hold),
             (Some(pause), _) => Some(hold_for(pause, clock, steady)),
             (None, _) => None,
         };
         self.pace = pace;
+        self.loss_from = self.next_loss_at().unwrap_or(clock.now);
     }
 
     /// Whether a call may start at `now`.
@@ -176,7 +176,8 @@ impl Pacer {
     /// When the next call in flight counts as lost, if nothing is heard of it.
     #[must_use]
     pub fn next_loss_at(&self) -> Option<Timestamp> {
-        self.seen_at.iter().min().map(|&seen_at| seen_at + self.settings.lease())
+        let calls = self.pace.calls.iter().zip(&self.seen_at);
+        calls.map(|(call, &seen_at)| seen_at + self.lease(call)).min()
     }
 }
 
@@ -184,12 +185,17 @@ impl Pacer {
 impl Pacer {
     /// Starts a call, if one may start.
     pub fn start(&mut self, now: Timestamp) -> Result<Permit, Wait> {
+        self.start_for(now, None)
+    }
+
+    /// The same for a caller that wants to be given up after another time than the queue's.
+    pub fn start_for(&mut self, now: Timestamp, lease: Option<Duration>) -> Result<Permit, Wait> {
         self.ready(now)?;
-        let call = self.pace.start();
-        self.seen_from = if self.seen_at.is_empty() { now } else { self.seen_from.min(now) };
+        let id = self.pace.start_for(lease.map(whole_ms));
         self.seen_at.push(now);
         self.started_at = Some(now);
-        Ok(self.permit(call, now))
+        self.expect_loss(now, id);
+        Ok(self.permit(id, now))
     }
 
     /// A call ended. One that was given up as lost counts too: it did end, and may bring a pause. Tells how the API is now,
@@ -213,20 +219,34 @@ impl Pacer {
 
     /// A call goes on: its new deadline, or `None` if it was given up.
     pub fn renew(&mut self, now: Timestamp, call: u64) -> Option<Timestamp> {
+        self.renew_for(now, call, None)
+    }
+
+    /// The same for another time than before.
+    pub fn renew_for(&mut self, now: Timestamp, call: u64, lease: Option<Duration>) -> Option<Timestamp> {
         let index = self.pace.position(call)?;
         self.pace.renew(call);
+        if let Some(lease) = lease {
+            self.pace.calls[index].lease_ms = Some(whole_ms(lease));
+        }
         self.seen_at[index] = now;
-        self.seen_from = self.seen_from.min(now);
+        self.expect_loss(now, call);
         Some(self.permit(call, now).deadline)
+    }
+
+    /// Lifts the pause, whoever asked for it.
+    pub fn lift_pause(&mut self) {
+        self.pace.lift_pause();
+        self.hold = None;
     }
 
     /// Gives up a call that nothing was heard of for a whole lease, if there is one; tells which.
     pub fn lose(&mut self, now: Timestamp) -> Option<u64> {
-        if self.seen_from + self.settings.lease() > now {
+        if self.loss_from > now {
             return None;
         }
         let Some(call) = self.lost(now).next() else {
-            self.seen_from = self.seen_at.iter().min().copied().unwrap_or(now);
+            self.loss_from = self.next_loss_at().unwrap_or(now);
             return None;
         };
         self.give_up(now, call);
@@ -270,7 +290,8 @@ impl Pacer {
     }
 
     fn permit(&self, call: u64, now: Timestamp) -> Permit {
-        let deadline = now + self.settings.call_timeout;
+        let lease_ms = self.pace.call(call).and_then(|call| call.lease_ms);
+        let deadline = now + lease_ms.map_or(self.settings.call_timeout, Duration::from_millis);
         let start_by = self.settings.start_slack().map_or(deadline, |slack| deadline.min(now + slack));
         Permit { call, start_by, deadline }
     }
@@ -285,9 +306,21 @@ impl Pacer {
     }
 
     fn lost(&self, now: Timestamp) -> impl Iterator<Item = u64> {
-        let lease = self.settings.lease();
         let calls = self.pace.calls.iter().zip(&self.seen_at);
-        calls.filter(move |(_, seen_at)| **seen_at + lease <= now).map(|(call, _)| call.id)
+        calls.filter(move |(call, seen_at)| **seen_at + self.lease(call) <= now).map(|(call, _)| call.id)
+    }
+
+    /// How long a call keeps its slot without a sign of life.
+    fn lease(&self, call: &Call) -> Duration {
+        self.settings.lease_of(call.lease_ms.map(Duration::from_millis))
+    }
+
+    /// Remembers that a call that was seen at `now` may be the first that is lost.
+    fn expect_loss(&mut self, now: Timestamp, call: u64) {
+        if let Some(call) = self.pace.call(call) {
+            let lost_at = now + self.lease(call);
+            self.loss_from = if self.seen_at.len() <= 1 { lost_at } else { self.loss_from.min(lost_at) };
+        }
     }
 
     fn hold_at(&self, now: Timestamp) -> Option<Hold> {
@@ -328,7 +361,7 @@ impl Pacer {
         let pause = longest.map(|(length, reason)| Pause {
             id: 0,
             until: clock.wall + length,
-            length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+            length_ms: whole_ms(length),
             reason,
         });
         (breaker, pause)
@@ -341,6 +374,10 @@ impl Pacer {
         let before = self.clocks_apart_ms.replace(apart);
         before.is_none_or(|before| (apart - before).unsigned_abs() <= CLOCK_STEP.as_millis())
     }
+}
+
+fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 const fn open(trips: u32) -> (Breaker, Option<u32>) {

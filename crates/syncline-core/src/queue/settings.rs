@@ -111,9 +111,9 @@ impl Settings {
         (self.concurrency > 1 && !self.interval.is_zero()).then_some(self.interval / START_SLACK_SHARE)
     }
 
-    /// How long a slot stays taken by a call that nobody ends or renews.
-    pub(super) fn lease(&self) -> Duration {
-        self.call_timeout.saturating_add(LEASE_MARGIN)
+    /// How long a slot stays taken by a call that nobody ends or renews, and that asked for this time, if for any.
+    pub(super) fn lease_of(&self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or(self.call_timeout).min(SPAN_MAX).saturating_add(LEASE_MARGIN)
     }
 }
 

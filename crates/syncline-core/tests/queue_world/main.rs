@@ -111,9 +111,11 @@ fn report(name: &str, runs: &[(Tally, u64)], least: &[(&str, u64)]) -> String {
     format!("{name}: {told}")
 }
 
+/// The pacer is driven as the store does it: read and adopt, change a copy with the clock that came with what was read, commit,
+/// keep the copy.
 #[test]
-fn qu_21_workers_that_share_a_pace_never_exceed_it_and_lose_nothing() {
-    let name = "qu_21_workers_that_share_a_pace_never_exceed_it_and_lose_nothing";
+fn hs_08_qu_21_workers_that_share_a_pace_never_exceed_it_and_lose_nothing() {
+    let name = "hs_08_qu_21_workers_that_share_a_pace_never_exceed_it_and_lose_nothing";
     let runs = check(name, SEEDS, |seed| fate::shared(seed, None));
     let told = report(
         name,

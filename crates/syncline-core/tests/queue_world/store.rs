@@ -179,7 +179,8 @@ impl Store {
                 }
             }
         }
-        pace.date_pause(Timestamp::from_ms(context.wall_ms()));
+        let since = self.pace.as_ref().map_or(pace.version, |pace| pace.version);
+        pace.date_pause(since, Timestamp::from_ms(context.wall_ms()));
         let before = self.pace.as_ref().map(|pace| pace.breaker);
         self.ledger.borrow_mut().pace_stored(before, pace.breaker);
         self.pace = Some(pace);

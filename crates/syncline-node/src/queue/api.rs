@@ -8,6 +8,7 @@ use syncline_core::queue::{Answer, retry_after};
 use syncline_core::text;
 
 use super::config::Api;
+use super::template::{self, Filling};
 use super::{Task, Work};
 use crate::clock;
 use crate::outbound::{self, Failure, Reply};
@@ -49,20 +50,39 @@ impl ApiWork {
     }
 }
 
+impl Api {
+    /// The call for a key, or why there can be none.
+    pub(super) fn request(
+        &self,
+        client: &reqwest::Client,
+        filling: Filling<'_>,
+    ) -> Result<reqwest::RequestBuilder, String> {
+        let mut request = client.request(self.method.clone(), self.url.expand(filling)?);
+        for (name, value) in &self.headers {
+            request = request.header(name, template::header(value.expose(), filling)?);
+        }
+        Ok(match &self.body {
+            Some((body, escape)) => request.body(escape.fill(body, filling)?),
+            None => request,
+        })
+    }
+
+    /// Whether a call needs more than the key.
+    pub(super) fn needs_input(&self) -> bool {
+        let in_headers = self.headers.iter().any(|(_, value)| template::has_input(value.expose()));
+        let in_body = self.body.as_ref().is_some_and(|(body, _)| template::has_input(body));
+        in_headers || in_body || template::has_input(self.url.as_str())
+    }
+}
+
 #[async_trait]
 impl Work for ApiWork {
     async fn run(&self, task: &Task) -> Answer<String> {
-        let url = match self.api.url.expand(&task.key) {
-            Ok(url) => url,
+        let filling = Filling { key: &task.key, input: task.input.as_ref() };
+        let request = match self.api.request(&self.client, filling) {
+            Ok(request) => request,
             Err(reason) => return Answer::Refused { reason },
         };
-        let mut request = self.client.request(self.api.method.clone(), url);
-        for (name, value) in &self.api.headers {
-            request = request.header(name, value.expose());
-        }
-        if let Some((body, escape)) = &self.api.body {
-            request = request.body(escape.fill(body, &task.key));
-        }
         let began = Instant::now();
         let reply =
             outbound::exchange_for(request, self.api.result_max_bytes, |status| self.is_success(status))

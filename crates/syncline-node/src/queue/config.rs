@@ -37,6 +37,17 @@ pub(crate) const FAILURE_ATTEMPTS: u32 = 3;
 /// The pace of a queue that says nothing of it: once a second, one at a time.
 const USUAL: Settings = Settings::new(1, Duration::from_secs(1), Duration::from_secs(1));
 
+/// The pace of a queue whose keys workers claim: as fast as they ask, with a minute for each key.
+const USUAL_OF_WORKERS: Settings = {
+    let mut settings = Settings::new(CONCURRENCY_MAX, Duration::ZERO, Duration::from_secs(1));
+    settings.call_timeout = Duration::from_secs(60);
+    settings
+};
+
+/// What only a queue with an API of its own has.
+const API_KEYS: [&str; 7] =
+    ["url", "method", "headers", "body", "success", "failure_attempts", "result_max_bytes"];
+
 /// A queue as declared.
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -46,8 +57,21 @@ pub struct Queue {
     pub settings: Settings,
     /// Results it keeps; of more the oldest go.
     pub results_max: u32,
-    /// What it calls; `None` for a queue of a part, which knows that itself.
-    pub api: Option<Api>,
+    /// Who does its work.
+    pub doer: Doer,
+    /// The queue that keys with results go to.
+    pub then: Option<String>,
+}
+
+/// Who does the work of a declared queue.
+#[derive(Debug, Clone)]
+pub enum Doer {
+    /// The node, by calls to an API.
+    Api(Box<Api>),
+    /// Workers that claim keys over HTTP.
+    Workers,
+    /// The part that brings the queue.
+    Part,
 }
 
 /// A call to make for each key.
@@ -135,7 +159,11 @@ pub struct PartQueue {
 /// Every text of the queues that must not be shown.
 pub(super) fn secrets(queues: &[Queue]) -> Vec<String> {
     let mut secrets = Vec::new();
-    for api in queues.iter().filter_map(|queue| queue.api.as_ref()) {
+    let apis = queues.iter().filter_map(|queue| match &queue.doer {
+        Doer::Api(api) => Some(api),
+        _ => None,
+    });
+    for api in apis {
         secrets.extend(url_secrets(api.url.as_str()));
         // What every call of its kind says is no secret, and hiding it would hide half the log.
         let headers = api.headers.iter().filter(|(name, _)| *name != http::header::CONTENT_TYPE);
@@ -146,7 +174,7 @@ pub(super) fn secrets(queues: &[Queue]) -> Vec<String> {
 
 /// A queue as a table of the file.
 pub(super) fn print(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
-    let Queue { name, settings, results_max, api } = queue;
+    let Queue { name, settings, results_max, doer, then } = queue;
     writeln!(f, "\n[[queues]]")?;
     setting(f, "name", name.as_str())?;
     setting(f, "concurrency", i64::from(settings.concurrency))?;
@@ -156,9 +184,20 @@ pub(super) fn print(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
     setting(f, "max_attempts", i64::from(settings.retry.max_attempts))?;
     setting(f, "breaker_failures", i64::from(settings.breaker_threshold))?;
     setting(f, "breaker_pause_sec", settings.breaker.initial_delay.as_secs() as i64)?;
-    let Some(api) = api else { return Ok(()) };
-    setting(f, "results_max", i64::from(*results_max))?;
-    fmt_api(f, api)
+    if let Some(then) = then {
+        setting(f, "then", then.as_str())?;
+    }
+    match doer {
+        Doer::Part => Ok(()),
+        Doer::Workers => {
+            setting(f, "results_max", i64::from(*results_max))?;
+            setting(f, "workers", true)
+        }
+        Doer::Api(api) => {
+            setting(f, "results_max", i64::from(*results_max))?;
+            fmt_api(f, api)
+        }
+    }
 }
 
 fn fmt_api(f: &mut fmt::Formatter<'_>, api: &Api) -> fmt::Result {
@@ -182,7 +221,10 @@ fn fmt_api(f: &mut fmt::Formatter<'_>, api: &Api) -> fmt::Result {
 pub(crate) fn read(settings: &config::Settings<'_>) -> Vec<Queue> {
     let of_parts: Vec<PartQueue> = settings.told().copied().collect();
     let mut queues: Vec<Queue> = Vec::new();
-    for (index, section) in settings.sections("queues").unwrap_or_default().into_iter().enumerate() {
+    let sections = settings.sections("queues").unwrap_or_default();
+    let names: Vec<Option<String>> =
+        sections.iter().map(|section| section.text("name").map(|name| name.value.to_owned())).collect();
+    for (index, section) in sections.into_iter().enumerate() {
         let name = section.text("name");
         if let Some(name) = &name {
             if index >= QUEUES_MAX {
@@ -192,7 +234,9 @@ pub(crate) fn read(settings: &config::Settings<'_>) -> Vec<Queue> {
             }
         }
         section.missing("name", "a name for the queue");
-        queues.extend(queue(&section, name.as_ref(), &of_parts));
+        let later: Vec<&str> = names[index + 1..].iter().flatten().map(String::as_str).collect();
+        let then = then(&section, &later, &of_parts);
+        queues.extend(queue(&section, name.as_ref(), &of_parts).map(|queue| Queue { then, ..queue }));
         section.finish();
     }
     queues
@@ -202,28 +246,38 @@ pub(crate) fn read(settings: &config::Settings<'_>) -> Vec<Queue> {
 fn queue(section: &Section<'_>, name: Option<&Found<&str>>, of_parts: &[PartQueue]) -> Option<Queue> {
     let name_checked = name.and_then(|name| queue_name(section, name));
     let of_part = of_parts.iter().find(|queue| name_checked.as_deref() == Some(queue.name));
-    let settings = pace(section, of_part.map_or(USUAL, |queue| queue.settings));
-    let api = match of_part {
+    let workers = section.boolean("workers").unwrap_or(false);
+    let usual = if workers { USUAL_OF_WORKERS } else { USUAL };
+    let settings = pace(section, of_part.map_or(usual, |queue| queue.settings));
+    let doer = match of_part {
         Some(_) => {
-            for key in [
-                "url",
-                "method",
-                "headers",
-                "body",
-                "success",
-                "failure_attempts",
-                "result_max_bytes",
-                "results_max",
-            ] {
+            for key in API_KEYS.iter().chain(&["workers", "results_max", "then"]) {
                 section.forbid(key, "this queue is brought by a part, and only its pace can be set");
             }
-            None
+            Doer::Part
         }
-        None => Some(api(section)?),
+        None if workers => {
+            for key in API_KEYS {
+                section.forbid(key, "workers do the work of this queue; it calls nobody");
+            }
+            Doer::Workers
+        }
+        None => Doer::Api(Box::new(api(section)?)),
     };
     let results_max = section.integer("results_max", 1..=RESULTS_MAX);
     let results_max = results_max.and_then(|results| u32::try_from(results).ok()).unwrap_or(RESULTS);
-    Some(Queue { name: name_checked?, settings: settings?, results_max, api })
+    Some(Queue { name: name_checked?, settings: settings?, results_max, doer, then: None })
+}
+
+/// The queue that keys go to next. Only a queue further down, or one of a part, can be named, so that none leads back.
+fn then(section: &Section<'_>, later: &[&str], of_parts: &[PartQueue]) -> Option<String> {
+    let found = section.text("then")?;
+    let is_known = later.contains(&found.value) || of_parts.iter().any(|queue| queue.name == found.value);
+    if !is_known {
+        let what = format!("expected a queue that is declared further down, found {:?}", found.value);
+        section.wrong(&found, what);
+    }
+    is_known.then(|| found.value.to_owned())
 }
 
 fn queue_name(section: &Section<'_>, name: &Found<&str>) -> Option<String> {
@@ -266,7 +320,8 @@ fn pace(section: &Section<'_>, usual: Settings) -> Option<Settings> {
 }
 
 fn api(section: &Section<'_>) -> Option<Api> {
-    section.missing("url", "an address with {key} in it, such as \"https://api.example/items/{key}\"");
+    let what = "an address with {key} in it, such as \"https://api.example/items/{key}\", or workers = true";
+    section.missing("url", what);
     let url_found = section.text("url");
     let url = url_found.as_ref().and_then(|found| match Template::parse(found.value) {
         Ok(url) => Some(url),

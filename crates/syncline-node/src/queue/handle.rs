@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use syncline_core::queue::{Breaker, Counts, Meter, Outlook, PauseReason, Settled, Why};
+use syncline_core::queue::{Answer, Breaker, Counts, Kind, Meter, Outlook, PauseReason, Settled, Why};
 use syncline_core::text::excerpt;
 use syncline_core::time::Timestamp;
-use syncline_store::queue::{Queues, Rules, Status};
+use syncline_store::queue::{Ended, NewTask, Queues, Rules, Status};
 use utoipa::ToSchema;
 
 use super::meters::Meters;
-use super::{Check, Error, Spec, rules};
+use super::{Check, CheckInput, Error, Spec, rules};
 use crate::clock;
 use crate::events::Bus;
 use crate::metrics::Registry;
@@ -29,6 +29,13 @@ pub(super) struct QueueHandle {
     name: String,
     url: Option<String>,
     check: Check,
+    check_input: Option<CheckInput>,
+    /// The queue that keys with results go to.
+    then: Option<String>,
+    /// Whether workers elsewhere claim its keys.
+    pub(super) claimable: bool,
+    /// Whose turn it is to look for keys, of those who wait for some on this node.
+    pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) rules: Rules,
     pub(super) store: Arc<dyn Queues>,
     pub(super) meters: Meters,
@@ -58,6 +65,11 @@ pub struct StatusView {
     /// Where its calls go, without what may be secret; absent for queues whose work is not a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The queue that keys with results go to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
+    /// Whether workers claim its keys over HTTP; otherwise the node works on them.
+    pub workers: bool,
     /// Keys worked on at once.
     pub concurrency: u32,
     /// Least time from the end of a call to the next.
@@ -106,10 +118,22 @@ pub struct CountsView {
 /// A time in which nobody calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PausedView {
-    /// Its end, in milliseconds since 1970.
-    pub until: u64,
-    /// `retry-after`: the API asked for it; `breaker`: the API keeps failing.
-    pub reason: &'static str,
+    /// Its end, in milliseconds since 1970; `null` while somebody has to resume it.
+    pub until: Option<u64>,
+    /// Why.
+    pub reason: PausedReason,
+}
+
+/// Why nobody calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PausedReason {
+    /// The API asked for it.
+    RetryAfter,
+    /// The API keeps failing.
+    Breaker,
+    /// Somebody paused the queue.
+    Operator,
 }
 
 /// A key that ended, for whoever listens.
@@ -121,13 +145,23 @@ struct ResultEvent<'a> {
 }
 
 impl QueueHandle {
-    pub(super) fn new(spec: Spec, store: Arc<dyn Queues>, events: Bus, registry: &Registry) -> QueueHandle {
+    pub(super) fn new(
+        spec: Spec,
+        claimable: bool,
+        store: Arc<dyn Queues>,
+        events: Bus,
+        registry: &Registry,
+    ) -> QueueHandle {
         QueueHandle {
             meters: Meters::new(registry, &spec.name),
             rules: rules(spec.settings, spec.results_max),
             name: spec.name,
             url: spec.url,
             check: spec.check,
+            check_input: spec.check_input,
+            then: spec.then,
+            claimable,
+            turn: tokio::sync::Mutex::default(),
             store,
             events,
             measured: Mutex::new(None),
@@ -148,6 +182,20 @@ impl QueueHandle {
         })
     }
 
+    /// Whether a task can be worked on. One without an input may be about a key that has one.
+    pub(super) fn check_input(&self, task: &NewTask, kind: Kind) -> Result<(), Error> {
+        let Some(check) = &self.check_input else { return Ok(()) };
+        if task.input.is_none() && matches!(kind, Kind::Again | Kind::Retry) {
+            return Ok(());
+        }
+        let input = task.input.as_deref().and_then(|input| serde_json::from_str(input).ok());
+        check(&task.key, input.as_ref()).map_err(|reason| Error::Key {
+            key: excerpt(&task.key),
+            queue: self.name.clone(),
+            reason,
+        })
+    }
+
     /// How it is now.
     pub(super) async fn view(&self) -> Result<StatusView, syncline_store::Error> {
         let status = self.store.status(&self.name, &self.rules).await?;
@@ -159,6 +207,14 @@ impl QueueHandle {
     /// Tells everybody how it is.
     pub(super) fn publish(&self, view: &StatusView) {
         self.events.publish_in("queue", &self.name, view);
+    }
+
+    /// Ends runs with these answers, and passes on what has a result.
+    pub(super) async fn settle(
+        &self,
+        answers: Vec<(u64, Answer<String>)>,
+    ) -> Result<Vec<Ended>, syncline_store::Error> {
+        self.store.settle_then(&self.name, &self.rules, answers, self.then.as_deref()).await
     }
 
     /// Counts and tells what became of a key.
@@ -210,6 +266,7 @@ impl QueueHandle {
         StatusView {
             name: self.name.clone(),
             url: self.url.clone(),
+            then: self.then.clone(),
             concurrency: settings.concurrency,
             interval_ms: whole_ms(settings.interval),
             retry_delay_ms: whole_ms(settings.retry_delay),
@@ -220,9 +277,13 @@ impl QueueHandle {
             left_ms,
             next_call_at: status.next_call_at.map(at),
             next_retry_at: status.next_retry_at.map(at),
-            paused: status
-                .paused
-                .map(|(until, reason)| PausedView { until: at(until), reason: reason_word(reason) }),
+            workers: self.claimable,
+            paused: if status.held {
+                Some(PausedView { until: None, reason: PausedReason::Operator })
+            } else {
+                let paused = |(until, reason)| PausedView { until: Some(at(until)), reason: word(reason) };
+                status.paused.map(paused)
+            },
             breaker: match status.breaker {
                 Breaker::Closed { .. } => "closed",
                 Breaker::Open { .. } => "open",
@@ -247,7 +308,8 @@ impl QueueHandle {
             measured.meter.done(now);
         }
         measured.ended = ended;
-        let held = status.paused.is_some() || !matches!(status.breaker, Breaker::Closed { .. });
+        let held =
+            status.held || status.paused.is_some() || !matches!(status.breaker, Breaker::Closed { .. });
         let outlook = Outlook { counts: status.counts, interval: self.rules.settings.interval, held };
         measured.meter.look(now, outlook);
         let progress = measured.meter.progress(now, outlook);
@@ -263,10 +325,10 @@ fn new_meter(now: Timestamp) -> Meter {
     Meter::new(now, Counts::default())
 }
 
-fn reason_word(reason: PauseReason) -> &'static str {
+fn word(reason: PauseReason) -> PausedReason {
     match reason {
-        PauseReason::RetryAfter => "retry-after",
-        PauseReason::Breaker => "breaker",
+        PauseReason::RetryAfter => PausedReason::RetryAfter,
+        PauseReason::Breaker => PausedReason::Breaker,
     }
 }
 

@@ -61,6 +61,7 @@ impl Part for QueuePart {
         setup.offer(queues);
         setup.topic(Topic::new("queue").readable_by("queue", "read"));
         setup.page("queue", Page::new::<ConsoleFiles>("/queue", "queue.html").in_menu("Queue"));
+        setup.page("queue", Page::new::<ConsoleFiles>("/queue/keys", "queue-keys.html"));
         Ok(())
     }
 }

@@ -1,10 +1,12 @@
-//! `{key}` in an address or a body: where a key goes, and how it is written there.
+//! `{key}` and `{input.name}` in an address, a header or a body: where a task goes, and how it is written there.
 //!
-//! Guarantees that a key changes nothing but its own place: it is percent-encoded in addresses, escaped in bodies by what
-//! they are, never part of the host, and refused where it would read as a step upwards.
+//! Guarantees that a key or an input changes nothing but its own place: it is percent-encoded in addresses, escaped in bodies
+//! by what they are, free of line ends in headers, never part of the host, and refused where it would read as a step upwards.
 
 use std::fmt;
 
+use http::HeaderValue;
+use serde_json::Value;
 use url::{Host, Url};
 
 use crate::secret::redact_url;
@@ -12,10 +14,108 @@ use crate::secret::redact_url;
 /// What stands for the key.
 pub(super) const KEY: &str = "{key}";
 
+/// What stands for the input begins so.
+const INPUT: &str = "{input";
+
 /// Longest address, with its key.
 pub const URL_MAX_BYTES: usize = 8 * 1024;
 
-/// An address with a place for a key.
+/// What is written into the places.
+#[derive(Debug, Clone, Copy)]
+pub struct Filling<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// What the key was given.
+    pub input: Option<&'a Value>,
+}
+
+impl<'a> From<&'a str> for Filling<'a> {
+    fn from(key: &'a str) -> Filling<'a> {
+        Filling { key, input: None }
+    }
+}
+
+/// A part of a text: written as it is, or a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece<'t> {
+    Text(&'t str),
+    Key,
+    /// The whole input, or what is found in it along these names.
+    Input(Vec<&'t str>),
+}
+
+/// `text` cut at its places. A brace that begins no place stands for itself.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut rest, mut from) = (Vec::new(), text, 0);
+    while let Some(at) = rest[from..].find('{').map(|at| at + from) {
+        let Some((piece, length)) = place(&rest[at..]) else {
+            from = at + 1;
+            continue;
+        };
+        pieces.extend([Piece::Text(&rest[..at]), piece]);
+        (rest, from) = (&rest[at + length..], 0);
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
+/// The place that `text` begins with, and its length.
+fn place(text: &str) -> Option<(Piece<'_>, usize)> {
+    if text.starts_with(KEY) {
+        return Some((Piece::Key, KEY.len()));
+    }
+    let names = text.strip_prefix(INPUT)?;
+    let end = names.find('}')?;
+    let path: Vec<&str> = match &names[..end] {
+        "" => Vec::new(),
+        dotted => dotted.strip_prefix('.')?.split('.').collect(),
+    };
+    let fits = |c: char| c.is_alphanumeric() || "_-".contains(c);
+    let named = path.iter().all(|name| !name.is_empty() && name.chars().all(fits));
+    named.then_some((Piece::Input(path), INPUT.len() + end + 1))
+}
+
+impl Filling<'_> {
+    /// What is found in the input along `path`.
+    fn found(&self, path: &[&str]) -> Result<&Value, String> {
+        let missing = || format!("the input has no {:?}", path.join("."));
+        let input = self.input.ok_or("the key has no input, and the call needs one")?;
+        path.iter()
+            .try_fold(input, |value, name| match value {
+                Value::Array(values) => name.parse::<usize>().ok().and_then(|index| values.get(index)),
+                other => other.get(name),
+            })
+            .ok_or_else(missing)
+    }
+
+    /// The text for a place among other text.
+    fn text(&self, piece: &Piece<'_>) -> Result<String, String> {
+        match piece {
+            Piece::Text(text) => Ok((*text).to_owned()),
+            Piece::Key => Ok(self.key.to_owned()),
+            Piece::Input(path) => match self.found(path)? {
+                Value::String(text) => Ok(text.clone()),
+                Value::Number(number) => Ok(number.to_string()),
+                Value::Bool(truth) => Ok(truth.to_string()),
+                _ => Err(format!("{:?} of the input is no text, number or boolean", path.join("."))),
+            },
+        }
+    }
+}
+
+/// Whether a text has a place for an input.
+pub(super) fn has_input(text: &str) -> bool {
+    pieces(text).iter().any(|piece| matches!(piece, Piece::Input(_)))
+}
+
+/// A header's value with what belongs into its places. Line ends and other control characters are refused.
+pub(super) fn header(value: &str, filling: Filling<'_>) -> Result<HeaderValue, String> {
+    let texts = pieces(value).iter().map(|piece| filling.text(piece)).collect::<Result<Vec<_>, _>>()?;
+    HeaderValue::from_bytes(texts.concat().as_bytes())
+        .map_err(|_| "a header must not contain control characters".to_owned())
+}
+
+/// An address with places.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -27,11 +127,11 @@ impl Template {
         let expected =
             || format!("expected an http or https address such as https://api.example/words/{KEY}");
         let template = Template { text: text.to_owned() };
-        let url = Url::parse(&template.filled("x")).map_err(|_| expected())?;
+        let url = Url::parse(&template.sample("x")).map_err(|_| expected())?;
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err(expected());
         }
-        let other = Url::parse(&template.filled("y")).map_err(|_| expected())?;
+        let other = Url::parse(&template.sample("y")).map_err(|_| expected())?;
         if other.origin() != url.origin() || other.username() != url.username() {
             return Err(format!("{KEY} must stand behind the host"));
         }
@@ -41,7 +141,7 @@ impl Template {
         if url.fragment().is_some() {
             return Err("what follows # is never sent".to_owned());
         }
-        if has_dots(&template.filled("x")) {
+        if has_dots(&template.sample("x")) {
             return Err("expected an address without . and .. as steps".to_owned());
         }
         Ok(template)
@@ -49,14 +149,20 @@ impl Template {
 
     /// Whether the key has a place here.
     pub(super) fn has_key(&self) -> bool {
-        self.text.contains(KEY)
+        has_key(&self.text)
     }
 
-    /// The address for `key`, or why there is none.
-    pub fn expand(&self, key: &str) -> Result<Url, String> {
-        let text = self.filled(key);
+    /// The address for a key, or why there is none.
+    pub fn expand<'a>(&self, filling: impl Into<Filling<'a>>) -> Result<Url, String> {
+        let filling = filling.into();
+        let written = pieces(&self.text).into_iter().map(|piece| match piece {
+            Piece::Text(text) => Ok(text.to_owned()),
+            place => filling.text(&place).map(|text| percent_encoded(&text)),
+        });
+        let text = written.collect::<Result<Vec<_>, _>>()?.concat();
         if has_dots(&text) {
-            return Err(format!("the key {key:?} would change the path of the address"));
+            let key = filling.key;
+            return Err(format!("the key {key:?} or its input would change the path of the address"));
         }
         if text.len() > URL_MAX_BYTES {
             return Err(format!("the address would have {} bytes; {URL_MAX_BYTES} are the most", text.len()));
@@ -77,12 +183,17 @@ impl Template {
 
     /// Where calls go, for logs: scheme, host and port.
     pub fn host(&self) -> String {
-        let url = Url::parse(&self.filled("x")).ok();
+        let url = Url::parse(&self.sample("x")).ok();
         url.and_then(|url| url.host().as_ref().map(Host::to_string)).unwrap_or_default()
     }
 
-    fn filled(&self, key: &str) -> String {
-        self.text.replace(KEY, &percent_encoded(key))
+    /// The address with `text` in every place.
+    fn sample(&self, text: &str) -> String {
+        let written = pieces(&self.text).into_iter().map(|piece| match piece {
+            Piece::Text(text) => text,
+            _ => text,
+        });
+        written.collect()
     }
 }
 
@@ -92,10 +203,10 @@ impl fmt::Debug for Template {
     }
 }
 
-/// How a key is written in a body.
+/// How a place is written in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// Inside a text of JSON.
+    /// Inside a text of JSON, or as a whole value of it.
     Json,
     /// As a value of a form.
     Form,
@@ -119,27 +230,69 @@ impl Escape {
         }
     }
 
-    /// `body` with `key` in its place.
-    pub fn fill(self, body: &str, key: &str) -> String {
-        let written = match self {
-            Escape::Plain => key.to_owned(),
-            Escape::Form => percent_encoded(key),
+    /// `body` with what belongs into its places, or why it cannot be written.
+    pub fn fill<'a>(self, body: &str, filling: impl Into<Filling<'a>>) -> Result<String, String> {
+        let (filling, mut written, mut quoted) = (filling.into(), String::with_capacity(body.len()), false);
+        for piece in pieces(body) {
+            let text = match (&piece, self) {
+                (Piece::Text(text), Escape::Json) => {
+                    quoted = ends_quoted(text, quoted);
+                    (*text).to_owned()
+                }
+                (Piece::Text(text), _) => (*text).to_owned(),
+                (place, Escape::Json) if !quoted => json_value(place, filling)?,
+                (place, escape) => escape.mark(&filling.text(place)?),
+            };
+            written.push_str(&text);
+        }
+        Ok(written)
+    }
+
+    /// `text` without a mark that would end its place.
+    fn mark(self, text: &str) -> String {
+        match self {
+            Escape::Plain => text.to_owned(),
+            Escape::Form => percent_encoded(text),
             Escape::Xml => {
                 let marks = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&apos;")];
-                marks.iter().fold(key.to_owned(), |text, (mark, written)| text.replace(mark, written))
+                marks.iter().fold(text.to_owned(), |text, (mark, written)| text.replace(mark, written))
             }
             Escape::Json => {
-                let quoted = serde_json::to_string(key).expect("a text always serialises");
+                let quoted = serde_json::to_string(text).expect("a text always serialises");
                 quoted[1..quoted.len() - 1].to_owned()
             }
-        };
-        body.replace(KEY, &written)
+        }
     }
 }
 
-/// Whether a body has a place for the key.
+/// Whether JSON is inside a text once it has come to the end of `text`.
+fn ends_quoted(text: &str, mut quoted: bool) -> bool {
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+    }
+    quoted
+}
+
+/// A place of JSON outside of texts: a whole value, so that it ends where it ends. A key must be a number there.
+fn json_value(place: &Piece<'_>, filling: Filling<'_>) -> Result<String, String> {
+    match place {
+        Piece::Input(path) => filling.found(path).map(Value::to_string),
+        _ => match serde_json::from_str::<Value>(filling.key) {
+            Ok(Value::Number(number)) => Ok(number.to_string()),
+            _ => Err(format!("{:?} is no number, and {KEY} is not between quotes", filling.key)),
+        },
+    }
+}
+
+/// Whether a body has a place for the key or its input.
 pub(super) fn has_key(body: &str) -> bool {
-    body.contains(KEY)
+    pieces(body).iter().any(|piece| !matches!(piece, Piece::Text(_)))
 }
 
 /// Whether the path has a step that readers of addresses would resolve. A key never writes `%`, so that the encoded
@@ -164,6 +317,8 @@ fn percent_encoded(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -180,7 +335,7 @@ mod tests {
         for key in [".", ".."] {
             assert!(template.expand(key).unwrap_err().contains("change the path"), "{key}");
         }
-        assert!(template.expand(&"x".repeat(URL_MAX_BYTES)).unwrap_err().contains("the most"));
+        assert!(template.expand("x".repeat(URL_MAX_BYTES).as_str()).unwrap_err().contains("the most"));
         let query = Template::parse("https://api.example/search?q={key}").unwrap();
         assert_eq!(query.expand("..").unwrap().as_str(), "https://api.example/search?q=..");
     }
@@ -213,15 +368,54 @@ mod tests {
     #[test]
     fn qu_23_a_key_is_escaped_by_what_the_body_is() {
         let key = "a\"b\\ &\n";
-        let json = Escape::of("application/json; charset=utf-8").unwrap().fill("{\"id\":\"{key}\"}", key);
+        let json =
+            Escape::of("application/json; charset=utf-8").unwrap().fill("{\"id\":\"{key}\"}", key).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["id"], key);
-        let form = Escape::of("application/x-www-form-urlencoded").unwrap().fill("id={key}&x=1", key);
+        let form =
+            Escape::of("application/x-www-form-urlencoded").unwrap().fill("id={key}&x=1", key).unwrap();
         assert_eq!(form, "id=a%22b%5C%20%26%0A&x=1");
-        assert_eq!(Escape::of("text/plain").unwrap().fill("<{key}>", key), format!("<{key}>"));
+        assert_eq!(Escape::of("text/plain").unwrap().fill("<{key}>", key).unwrap(), format!("<{key}>"));
         for kind in ["text/xml", "application/xml; charset=utf-8", "application/soap+xml"] {
-            let xml = Escape::of(kind).unwrap().fill("<q a=\"{key}\"/>", "\"/></q><admin a='&'/>");
+            let xml = Escape::of(kind).unwrap().fill("<q a=\"{key}\"/>", "\"/></q><admin a='&'/>").unwrap();
             assert_eq!(xml, "<q a=\"&quot;/&gt;&lt;/q&gt;&lt;admin a=&apos;&amp;&apos;/&gt;\"/>");
         }
         assert_eq!(Escape::of("application/graphql"), None);
+    }
+
+    #[test]
+    fn qu_30_an_input_goes_to_its_places_and_nowhere_else() {
+        let input = json!({ "name": "a/..?b\"\n", "size": 3, "list": ["x"], "more": { "deep": true } });
+        let filling = Filling { key: "k", input: Some(&input) };
+        let url =
+            Template::parse("https://api.example/{input.more.deep}/{input.list.0}?n={input.name}").unwrap();
+        let expanded = "https://api.example/true/x?n=a%2F..%3Fb%22%0A";
+        assert_eq!(url.expand(filling).unwrap().as_str(), expanded);
+
+        let body =
+            r#"{"id":"{key}","name":"<{input.name}>","size":{input.size},"all":{input},"text":"{brace}"}"#;
+        let written = Escape::Json.fill(body, filling).unwrap();
+        let read: Value = serde_json::from_str(&written).unwrap();
+        let expected = json!({
+            "id": "k", "name": "<a/..?b\"\n>", "size": 3, "all": input, "text": "{brace}"
+        });
+        assert_eq!(read, expected);
+        assert_eq!(Escape::Form.fill("a={input.name}", filling).unwrap(), "a=a%2F..%3Fb%22%0A");
+        assert_eq!(header("Bearer {input.list.0}-{key}", filling).unwrap(), "Bearer x-k");
+    }
+
+    #[test]
+    fn qu_30_an_input_that_would_leave_its_place_is_refused() {
+        let input = json!({ "up": "..", "line": "a\r\nx-admin: 1", "list": [1, 2] });
+        let filling = Filling { key: "1, 2", input: Some(&input) };
+        let url = |text: &str| Template::parse(text).unwrap().expand(filling).unwrap_err();
+        assert!(url("https://api.example/{input.up}/secret").contains("change the path"));
+        assert!(url("https://api.example/{input.gone}").contains("no \"gone\""));
+        assert!(url("https://api.example/{input.list}").contains("no text, number or boolean"));
+        assert!(Template::parse("https://{input.host}/").is_err());
+        assert!(header("{input.line}", filling).unwrap_err().contains("control"));
+        assert!(Escape::Json.fill("[{key}]", filling).unwrap_err().contains("no number"));
+        assert!(Escape::Json.fill("{input.up}", "k").unwrap_err().contains("no input"));
+        assert_eq!(Escape::Json.fill("[{input.list}]", filling).unwrap(), "[[1,2]]");
+        assert_eq!(Escape::Json.fill("[{key}]", "-1.5e3").unwrap(), "[-1500.0]");
     }
 }

@@ -130,7 +130,7 @@ impl Worker {
             if answers.is_empty() {
                 return;
             }
-            match self.handle.store.settle(self.handle.name(), &self.handle.rules, answers.clone()).await {
+            match self.handle.settle(answers.clone()).await {
                 Ok(ended) => {
                     self.store_failures = 0;
                     ended.iter().for_each(|ended| self.handle.ended(&ended.key, ended.settled));
@@ -168,7 +168,7 @@ impl Worker {
         if answers.is_empty() {
             return;
         }
-        let settled = self.handle.store.settle(self.handle.name(), &self.handle.rules, answers);
+        let settled = self.handle.settle(answers);
         match tokio::time::timeout(STOP_GRACE, settled).await {
             Ok(Ok(ended)) => ended.iter().for_each(|ended| self.handle.ended(&ended.key, ended.settled)),
             Ok(Err(error)) => {
@@ -199,7 +199,11 @@ async fn perform(
     if Instant::now() > run.start_by {
         return (run.call, Answer::NotMade);
     }
-    let task = Task { key: run.key.clone(), calls: handle.meters.calls.clone() };
+    let task = Task {
+        key: run.key.clone(),
+        input: run.input.as_deref().and_then(|input| serde_json::from_str(input).ok()),
+        calls: handle.meters.calls.clone(),
+    };
     let answer = tokio::select! {
         done = AssertUnwindSafe(work.run(&task)).catch_unwind() => done.unwrap_or_else(|_| {
             tracing::error!(queue = handle.name(), key = run.key, "the work of a queue panicked");
@@ -216,7 +220,7 @@ async fn perform(
     };
     let (queue, key, attempt) = (handle.name(), &run.key, run.attempt);
     match &answer {
-        Answer::Refused { reason } | Answer::Broken { reason, .. } => {
+        Answer::Refused { reason } | Answer::Broken { reason, .. } | Answer::Returned { reason, .. } => {
             tracing::warn!(queue, key, attempt, reason, "a key got no result");
         }
         Answer::Throttled { retry_after } => {

@@ -4,4 +4,5 @@
 mod calls;
 mod life;
 mod nodes;
+mod workers;
 mod world;

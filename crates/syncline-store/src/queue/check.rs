@@ -2,7 +2,10 @@
 
 use syncline_core::queue::{Answer, Outcome, REASON_MAX_BYTES};
 
-use super::{KEY_MAX_BYTES, KEYS_MAX, LIST_MAX, NAME_MAX_BYTES, RESULT_MAX_BYTES, Rules};
+use super::{
+    INPUT_MAX_BYTES, INPUTS_MAX_BYTES, KEY_MAX_BYTES, KEYS_MAX, LIST_MAX, NAME_MAX_BYTES, NewTask,
+    RESULT_MAX_BYTES, Rules,
+};
 use crate::Error;
 
 /// A queue's name.
@@ -28,6 +31,27 @@ pub(crate) fn keys<'a>(keys: impl ExactSizeIterator<Item = &'a String>) -> Resul
         if key.chars().any(char::is_control) {
             return Err(Error::invalid("a key", "must not contain control characters"));
         }
+    }
+    Ok(())
+}
+
+/// What keys of one call carry.
+pub(crate) fn inputs(tasks: &[NewTask]) -> Result<(), Error> {
+    let mut bytes = 0;
+    for input in tasks.iter().filter_map(|task| task.input.as_ref()) {
+        if input.len() > INPUT_MAX_BYTES {
+            let reason = format!("has {} bytes; {INPUT_MAX_BYTES} are the most", input.len());
+            return Err(Error::invalid("an input", reason));
+        }
+        // PostgreSQL keeps no text with it; JSON would have written it as an escape.
+        if input.contains('\0') {
+            return Err(Error::invalid("an input", "must not contain a zero byte"));
+        }
+        bytes += input.len();
+    }
+    if bytes > INPUTS_MAX_BYTES {
+        let reason = format!("have {bytes} bytes together; {INPUTS_MAX_BYTES} at a time are the most");
+        return Err(Error::invalid("inputs", reason));
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(super) async fn trim(
 pub(super) fn reason(answer: &Answer<String>) -> Option<String> {
     match answer {
         Answer::Throttled { .. } => Some("too many requests".to_owned()),
-        Answer::Broken { reason, .. } => Some(reason.clone()),
+        Answer::Broken { reason, .. } | Answer::Returned { reason, .. } => Some(reason.clone()),
         _ => None,
     }
 }

@@ -21,6 +21,9 @@ struct Text {
     ages: Vec<i64>,
     /// Which of the calls were renewed, and how often.
     beats: Vec<(usize, u32)>,
+    /// Which of the calls have a lease of their own, in milliseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    leases: Vec<(usize, u64)>,
     /// Which of the calls is the probe.
     probe: Option<usize>,
     pause: Option<Pause>,
@@ -40,6 +43,12 @@ pub(crate) fn encode(pace: &Pace, ages: &[i64]) -> String {
         calls,
         ages,
         beats: renewed.map(|(index, call)| (index, call.beat)).collect(),
+        leases: pace
+            .calls
+            .iter()
+            .enumerate()
+            .filter_map(|(index, call)| Some((index, call.lease_ms?)))
+            .collect(),
         probe: pace.calls.iter().position(|call| call.probe),
         pause: pace.pause,
         breaker: pace.breaker,
@@ -57,10 +66,13 @@ pub(crate) fn decode(text: &str) -> Option<(Pace, Ages)> {
     let mut calls = Vec::with_capacity(text.calls.len());
     for step in text.calls {
         id = id.checked_add(step)?;
-        calls.push(Call { id, beat: 0, probe: false });
+        calls.push(Call { id, beat: 0, probe: false, lease_ms: None });
     }
     for (index, beat) in text.beats {
         calls.get_mut(index)?.beat = beat;
+    }
+    for (index, lease_ms) in text.leases {
+        calls.get_mut(index)?.lease_ms = Some(lease_ms);
     }
     if let Some(index) = text.probe {
         calls.get_mut(index)?.probe = true;
@@ -99,7 +111,7 @@ mod tests {
         pace.renew(2);
         pace.end(4, Breaker::Open { trips: 3 }, None);
         ages.remove(3);
-        let probe = pace.start();
+        let probe = pace.start_for(Some(60_000));
         ages.push(-12);
         assert!(pace.call(probe).unwrap().probe);
         assert_eq!(decode(&encode(&pace, &ages)), Some((pace, ages)));

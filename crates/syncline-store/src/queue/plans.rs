@@ -16,6 +16,7 @@ async fn qu_05_every_statement_searches_an_index_and_none_sorts_the_table() {
         (FIND, by_key),
         (ENTRY, by_key),
         (DELETE, "USING COVERING INDEX sqlite_autoindex_syncline_queue_keys_1 (queue_id=? AND key=?)"),
+        (DETAILS, by_age),
         (AGED, by_age),
         (SUCCEED, by_age),
         (REPLACE, by_age),

@@ -1,6 +1,6 @@
 //! The port over the tables: bounds are checked, pacers held, changes announced.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use syncline_core::queue::line::RowState;
@@ -9,12 +9,12 @@ use tokio::sync::watch;
 
 use super::enqueue::Enqueue;
 use super::leave::Dequeue;
-use super::paced::{self, Claim, Paced, Renew, Settle};
+use super::paced::{self, Claim, Paced, Renew, Resume, Settle};
 use super::registry::{PacerGuard, QueueRegistry};
-use super::revive::{Remove, Revive, ReviveSome};
+use super::revive::{Clear, Pause, Remove, Revive, ReviveSome};
 use super::row::Header;
 use super::table::Tables;
-use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, Queues, Rules, Status, check, follow};
+use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, NewTask, Queues, Rules, Status, check, follow};
 use crate::Error;
 
 /// Most answers that one transaction takes, and most bytes of results.
@@ -45,27 +45,35 @@ impl Port {
 
 #[async_trait]
 impl Queues for Port {
-    async fn enqueue(
+    async fn enqueue_tasks(
         &self,
         queue: &str,
         rules: &Rules,
         kind: Kind,
-        keys: &[String],
+        tasks: Vec<NewTask>,
     ) -> Result<Enqueued, Error> {
         check::name(queue)?;
-        check::keys(keys.iter())?;
-        if keys.is_empty() {
+        check::keys(tasks.iter().map(|task| &task.key))?;
+        check::inputs(&tasks)?;
+        if tasks.is_empty() {
             return Ok(Enqueued::default());
         }
-        let work = Enqueue { limits: rules.limits, kind, keys: keys.to_vec() };
+        let count = tasks.len();
+        let work = Enqueue { limits: rules.limits, kind, tasks };
         let told = self.tables.change(queue, work).await??;
-        if told.ignored < keys.len() {
+        if told.ignored < count {
             self.changed(queue);
         }
         Ok(told)
     }
 
-    async fn claim(&self, queue: &str, rules: &Rules, max: usize) -> Result<Claimed, Error> {
+    async fn claim_for(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        max: usize,
+        lease: Option<Duration>,
+    ) -> Result<Claimed, Error> {
         check::name(queue)?;
         check::rules(rules)?;
         let state = self.registry.state(queue);
@@ -78,7 +86,7 @@ impl Queues for Port {
                 return Ok(claimed);
             }
         }
-        let work = Claim { paced: self.paced(&mut guard, rules), max };
+        let work = Claim { paced: self.paced(&mut guard, rules), max, lease };
         let (claimed, pacer) = self.tables.change(queue, work).await?;
         guard.keep(pacer);
         if !claimed.lost.is_empty() {
@@ -87,35 +95,47 @@ impl Queues for Port {
         Ok(claimed)
     }
 
-    async fn settle(
+    async fn settle_then(
         &self,
         queue: &str,
         rules: &Rules,
         answers: Vec<(u64, Answer<String>)>,
+        then: Option<&str>,
     ) -> Result<Vec<Ended>, Error> {
         check::name(queue)?;
+        then.map_or(Ok(()), check::name)?;
         check::rules(rules)?;
         let answers = answers.into_iter().map(|(call, answer)| (call, check::answer(answer)));
         let state = self.registry.state(queue);
         let mut guard = state.enter(&rules.settings).await;
         let mut ended = Vec::new();
         for answers in in_steps(answers) {
-            let work = Settle { paced: self.paced(&mut guard, rules), answers };
+            let then = then.map(str::to_owned);
+            let work = Settle { paced: self.paced(&mut guard, rules), answers, then: then.clone() };
             let (some, dropped, pacer) = self.tables.change(queue, work).await?;
             guard.keep(pacer);
             state.count_dropped(dropped);
             self.changed(queue);
+            if let Some(then) = then {
+                self.changed(&then);
+            }
             ended.extend(some);
         }
         Ok(ended)
     }
 
-    async fn renew(&self, queue: &str, rules: &Rules, calls: &[u64]) -> Result<Vec<Option<Instant>>, Error> {
+    async fn renew_for(
+        &self,
+        queue: &str,
+        rules: &Rules,
+        calls: &[u64],
+        lease: Option<Duration>,
+    ) -> Result<Vec<Option<Instant>>, Error> {
         check::name(queue)?;
         check::rules(rules)?;
         let state = self.registry.state(queue);
         let mut guard = state.enter(&rules.settings).await;
-        let work = Renew { paced: self.paced(&mut guard, rules), calls: calls.to_vec() };
+        let work = Renew { paced: self.paced(&mut guard, rules), calls: calls.to_vec(), lease };
         let (deadlines, pacer) = self.tables.change(queue, work).await?;
         guard.keep(pacer);
         Ok(deadlines)
@@ -176,10 +196,44 @@ impl Queues for Port {
         Ok(removed)
     }
 
+    async fn clear(&self, queue: &str, list: List) -> Result<usize, Error> {
+        check::name(queue)?;
+        let (mut removed, mut more) = (0, true);
+        while more {
+            let some;
+            (some, more) = self.tables.change(queue, Clear(list)).await?;
+            removed += some;
+            if some > 0 {
+                self.changed(queue);
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn pause(&self, queue: &str) -> Result<(), Error> {
+        check::name(queue)?;
+        self.tables.change(queue, Pause).await?;
+        self.changed(queue);
+        Ok(())
+    }
+
+    async fn resume(&self, queue: &str, rules: &Rules) -> Result<(), Error> {
+        check::name(queue)?;
+        check::rules(rules)?;
+        let state = self.registry.state(queue);
+        let mut guard = state.enter(&rules.settings).await;
+        let work = Resume { paced: self.paced(&mut guard, rules) };
+        let pacer = self.tables.change(queue, work).await?;
+        guard.keep(pacer);
+        self.changed(queue);
+        Ok(())
+    }
+
     async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
         check::name(queue)?;
         check::keys([key.to_owned()].iter())?;
-        Ok(self.tables.entry(queue, key).await?.map(|known| known.kept.entry(&known.calls)))
+        let known = self.tables.entry(queue, key).await?;
+        Ok(known.map(|known| Entry { input: known.input, ..known.kept.entry(&known.calls) }))
     }
 
     async fn list(

@@ -2,6 +2,7 @@
 
 use syncline_core::queue::line::{Row, RowState};
 
+use super::List;
 use super::enqueue::head;
 use super::row::Header;
 use super::table::{Table, Work};
@@ -18,6 +19,47 @@ pub(crate) struct ReviveSome(pub(crate) RowState);
 
 /// Forgets keys. A call under way keeps its slot until it ends.
 pub(crate) struct Remove(pub(crate) Vec<String>);
+
+/// Forgets some of the keys in one place; brings how many, and whether there are more.
+pub(crate) struct Clear(pub(crate) List);
+
+/// Nothing starts any more.
+pub(crate) struct Pause;
+
+impl Work for Clear {
+    type Made = (usize, bool);
+
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<(usize, bool), Error> {
+        let mut header = table.open().await?;
+        let calls = header.calls();
+        let mut rows = match self.0 {
+            List::Running => {
+                return Err(Error::invalid("state", "must not be running: end those key by key"));
+            }
+            // What runs is in line, too, and stays.
+            List::Waiting => table.line(header.line.front, REVIVE_STEP + calls.len()).await?,
+            List::Retrying => table.retries(REVIVE_STEP).await?.into_iter().map(|retry| retry.row).collect(),
+            List::Done => table.ended(RowState::Done, REVIVE_STEP).await?,
+            List::Failed => table.ended(RowState::Failed, REVIVE_STEP).await?,
+            List::Dead => table.ended(RowState::Dead, REVIVE_STEP).await?,
+        };
+        calls.mark(&mut rows);
+        rows.retain(|row| row.call.is_none());
+        let more = rows.len() >= REVIVE_STEP;
+        Ok((forget(table, &mut header, rows).await?, more))
+    }
+}
+
+impl Work for Pause {
+    type Made = ();
+
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<(), Error> {
+        let mut header = table.open().await?;
+        header.held = true;
+        header.changes += 1;
+        table.save(&header).await
+    }
+}
 
 impl Work for Revive {
     type Made = usize;
@@ -49,15 +91,19 @@ impl Work for Remove {
         let mut header = table.open().await?;
         let mut found = table.find(&self.0).await?;
         header.calls().mark(&mut found);
-        header.line.remove(&found);
-        let (removed, keys) = (found.len(), found.into_iter().map(|row| row.key).collect::<Vec<_>>());
-        if removed > 0 {
-            table.delete(&keys).await?;
-            header.changes += 1;
-            table.save(&header).await?;
-        }
-        Ok(removed)
+        forget(table, &mut header, found).await
     }
+}
+
+async fn forget(table: &mut Table<'_, '_>, header: &mut Header, rows: Vec<Row>) -> Result<usize, Error> {
+    header.line.remove(&rows);
+    let (removed, keys) = (rows.len(), rows.into_iter().map(|row| row.key).collect::<Vec<_>>());
+    if removed > 0 {
+        table.delete(&keys).await?;
+        header.changes += 1;
+        table.save(header).await?;
+    }
+    Ok(removed)
 }
 
 async fn line_up(table: &mut Table<'_, '_>, header: &mut Header, given_up: Vec<Row>) -> Result<usize, Error> {

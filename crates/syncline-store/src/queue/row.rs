@@ -25,6 +25,10 @@ pub(crate) struct Header {
     pub(crate) pace: String,
     pub(crate) line: Line,
     pub(crate) changes: i64,
+    /// Whether a key was ever given something to carry: only then is it worth a look.
+    pub(crate) carries: bool,
+    /// Whether somebody holds the queue: nothing starts.
+    pub(crate) held: bool,
     /// The store's clock when the header was read.
     pub(crate) now_ms: i64,
 }
@@ -51,11 +55,20 @@ pub(crate) struct Kept {
 pub(crate) struct Known {
     pub(crate) kept: Kept,
     pub(crate) calls: Calls,
+    pub(crate) input: Option<String>,
 }
 
 /// The calls under way, by the ages of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(HashMap<i64, i64>);
+
+/// What a key in line carries.
+#[derive(Debug, Default)]
+pub(crate) struct Details {
+    pub(crate) arrival_no: i64,
+    pub(crate) input: Option<String>,
+    pub(crate) expires_at: Option<i64>,
+}
 
 /// A run that brought a result.
 #[derive(Debug)]
@@ -79,7 +92,8 @@ impl Header {
 
     /// A queue that nothing was put into yet.
     pub(crate) fn empty() -> Self {
-        Self { id: 0, pace: pace::empty(), line: Line::default(), changes: 0, now_ms: 0 }
+        let (carries, held) = (false, false);
+        Self { id: 0, pace: pace::empty(), line: Line::default(), changes: 0, carries, held, now_ms: 0 }
     }
 }
 
@@ -158,6 +172,7 @@ impl Kept {
             attempts: u32::try_from(attempts).unwrap_or(0),
             priority,
             reason: self.reason,
+            input: None,
             changed_at: timestamp(self.changed_at),
             cursor: Cursor { order, rank },
         }
@@ -191,7 +206,9 @@ impl FromRow for Header {
                 dropped: 0,
             },
             changes: row.take(16)?,
-            now_ms: row.take(17)?,
+            carries: row.take(17)?,
+            held: row.take(18)?,
+            now_ms: row.take(19)?,
         })
     }
 }
@@ -227,6 +244,12 @@ impl FromRow for Row {
     }
 }
 
+impl FromRow for Details {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
+        Ok(Self { arrival_no: row.take(0)?, input: row.take(1)?, expires_at: row.take(2)? })
+    }
+}
+
 impl FromRow for Retry {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
         Ok(Self { due: row.take(7)?, row: read_row(&mut row)? })
@@ -242,6 +265,7 @@ impl FromRow for Kept {
 impl FromRow for Known {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
         let pace: Option<String> = row.take(11)?;
-        Ok(Self { kept: Kept::read(&mut row)?, calls: Calls::read(&pace.unwrap_or_default()) })
+        let (kept, input) = (Kept::read(&mut row)?, row.take(12)?);
+        Ok(Self { kept, calls: Calls::read(&pace.unwrap_or_default()), input })
     }
 }

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Serialize;
 use syncline_core::queue::line::{KeyUpdate, Row, RowState};
+use syncline_core::time::Timestamp;
 
 use super::registry::QueueRegistry;
-use super::row::{Header, Kept, Known, Retry, Success, number};
+use super::row::{Details, Header, Kept, Known, Retry, Success, number, timestamp};
 use super::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
 use crate::database::{Database, Transaction, shared_statements, statements, statements_of, values};
 use crate::{Backend, Error};
 
 shared_statements!("queue": SAVE, AGES, ENTRY, NAMES);
 statements!("queue":
-    OPEN, PEEK, CREATE, LINE, FORGET_AGAIN, RETRIES, ENDED, TRIM, FIND, AGED, PUT, SUCCEED, REPLACE, DELETE, OLDEST,
+    OPEN, PEEK, CLOCK, CREATE, LINE, FORGET_AGAIN, RETRIES, ENDED, TRIM, FIND, AGED, PUT, SUCCEED, REPLACE, SET_DETAILS, DETAILS, DELETE, OLDEST,
     LIST_RUNNING, LIST_WAITING, LIST_RETRYING, LIST_ENDED, VERSIONS);
 statements_of!("queue.postgres": ANNOUNCE);
 
@@ -149,6 +150,13 @@ pub(crate) struct Trimmed {
     pub(crate) failed: i64,
 }
 
+impl<'c> Table<'_, 'c> {
+    /// Another queue, in the same transaction.
+    pub(crate) fn beside(&mut self, queue: String) -> Table<'_, 'c> {
+        Table { transaction: &mut *self.transaction, queue, id: 0, now_ms: 0, was_idle: false }
+    }
+}
+
 impl Table<'_, '_> {
     /// Keeps all others from changing this queue until the transaction ends, and reads its header. A queue that is not
     /// there is made.
@@ -165,6 +173,12 @@ impl Table<'_, '_> {
         header.line.begin(header.id);
         (self.id, self.now_ms, self.was_idle) = (header.id, header.now_ms, header.line.is_idle());
         Ok(header)
+    }
+
+    /// The store's clock at this moment, which may be later than when the header was read.
+    pub(crate) async fn now(&mut self) -> Result<Timestamp, Error> {
+        let now: Option<(i64,)> = self.transaction.query_first(CLOCK, &values![]).await?;
+        Ok(timestamp(now.map_or(self.now_ms, |(now_ms,)| now_ms)))
     }
 
     /// Writes the header. Where the queue had nothing to do and now has, that is announced with the transaction itself: nobody looks
@@ -189,6 +203,8 @@ impl Table<'_, '_> {
             header.line.done_total,
             header.line.failed_total,
             header.changes,
+            header.carries,
+            header.held,
         ];
         self.transaction.execute(SAVE, &values).await?;
         if self.was_idle && !header.line.is_idle() && self.transaction.backend() == Backend::Postgres {
@@ -290,6 +306,28 @@ impl Table<'_, '_> {
             ]),
         }
         self.transaction.execute(REPLACE, &values).await.map(drop)
+    }
+
+    /// Gives keys what they carry: each with its input, which leaves the old one if there is none, and its end.
+    pub(crate) async fn set_details(
+        &mut self,
+        tasks: &[(&str, Option<&str>, Option<i64>)],
+    ) -> Result<(), Error> {
+        let mut values = values![self.id];
+        match self.transaction.backend() {
+            Backend::Sqlite => values.push(json(tasks, |task| task)),
+            Backend::Postgres => values.extend(values![
+                column(tasks, |task| task.0.to_owned()),
+                column(tasks, |task| task.1.map(str::to_owned)),
+                column(tasks, |task| task.2),
+            ]),
+        }
+        self.transaction.execute(SET_DETAILS, &values).await.map(drop)
+    }
+
+    /// What the keys in line of these ages carry, in no order.
+    pub(crate) async fn details(&mut self, ages: &[i64]) -> Result<Vec<Details>, Error> {
+        self.transaction.query(DETAILS, &values![ages.to_vec()]).await
     }
 
     /// Deletes these keys.

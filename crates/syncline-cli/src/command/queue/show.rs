@@ -159,6 +159,9 @@ fn rate(queue: &Value) -> String {
 /// What the queue is doing, in words.
 pub(super) fn condition(queue: &Value) -> String {
     let until = |at: &Value| at.as_u64().map(|at| span(at.saturating_sub(now_ms())));
+    if text(&queue["paused"], "reason") == "operator" {
+        return toned(Tone::Doubtful, "paused; syncline queue resume goes on");
+    }
     if let (Some(left), reason) = (until(&queue["paused"]["until"]), text(&queue["paused"], "reason")) {
         return toned(Tone::Doubtful, format_args!("paused for {left}: {reason}"));
     }

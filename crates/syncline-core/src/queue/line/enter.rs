@@ -6,6 +6,17 @@ use super::super::kind::{Kind, Move, Standing};
 use super::super::order::{Enqueued, Full, Limits};
 use super::{Line, Row, RowState};
 
+/// What enqueuing keys comes to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Entered {
+    /// What became of them.
+    pub told: Enqueued,
+    /// The rows to write, one for each key that changes.
+    pub rows: Vec<Row>,
+    /// Which of the keys, by their position, take over the input they came with; of a key that is named twice, the last.
+    pub inputs: Vec<usize>,
+}
+
 impl Line {
     /// Whether a decision about keys of this kind needs the head: the key that nothing may be put in front of. While something runs there
     /// is none.
@@ -21,7 +32,7 @@ impl Line {
     }
 
     /// Puts keys into the line, or none of them if there is no room. `found` are the rows of those that are known, `head` is the first in
-    /// line where [`needs_head`](Line::needs_head) says so. The rows to write, one for each key that changes.
+    /// line where [`needs_head`](Line::needs_head) says so.
     pub fn enqueue(
         &mut self,
         limits: &Limits,
@@ -29,12 +40,12 @@ impl Line {
         keys: &[String],
         found: Vec<Row>,
         head: Option<Row>,
-    ) -> Result<(Enqueued, Vec<Row>), Full> {
+    ) -> Result<Entered, Full> {
         let found = found.into_iter().map(|row| (row.key.clone(), row)).collect();
-        let mut plan = Plan { line: self, found, head, rows: Vec::new() };
+        let mut plan = Plan { line: self, found, head, entered: Entered::default() };
         plan.check_room(limits, kind, keys)?;
-        let told = plan.place(kind, keys);
-        Ok((told, plan.rows))
+        plan.place(kind, keys);
+        Ok(plan.entered)
     }
 
     /// Puts retries that are due right after the head. The rows to write.
@@ -89,7 +100,7 @@ struct Plan<'a> {
     line: &'a mut Line,
     found: HashMap<String, Row>,
     head: Option<Row>,
-    rows: Vec<Row>,
+    entered: Entered,
 }
 
 impl Plan<'_> {
@@ -106,31 +117,33 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn place(&mut self, kind: Kind, keys: &[String]) -> Enqueued {
+    fn place(&mut self, kind: Kind, keys: &[String]) {
         let mut told = Enqueued::default();
         let mut express: Vec<Row> = Vec::new();
-        let mut taken: HashMap<&str, Move> = HashMap::new();
-        for key in keys {
+        let mut taken: HashMap<&str, (Move, Option<usize>)> = HashMap::new();
+        for (index, key) in keys.iter().enumerate() {
             // Named twice: the first time has put it where it should be.
-            if let Some(before) = taken.get(key.as_str()) {
+            if let Some((before, input)) = taken.get_mut(key.as_str()) {
                 told.again += usize::from(*before == Move::RunAgain);
                 told.ignored += usize::from(*before != Move::RunAgain);
+                *input = input.map(|_| index);
                 continue;
             }
             let found = self.found.remove(key);
-            let decided = kind.decide(self.standing(found.as_ref()));
-            taken.insert(key, decided);
+            let standing = self.standing(found.as_ref());
+            let decided = kind.decide(standing);
+            taken.insert(key, (decided, kind.takes_input(standing).then_some(index)));
             match decided {
                 Move::Ignore => told.ignored += 1,
                 Move::RunAgain => {
                     let mut row = found.expect("a running key is known");
                     row.again = true;
-                    self.rows.push(row);
+                    self.entered.rows.push(row);
                     told.again += 1;
                 }
                 Move::Append => {
                     let row = self.append(key, found);
-                    self.rows.push(row);
+                    self.entered.rows.push(row);
                     told.added += 1;
                 }
                 Move::AfterHead => {
@@ -147,8 +160,10 @@ impl Plan<'_> {
         }
         let head = self.head.take();
         self.line.make_room(head, &mut express);
-        self.rows.append(&mut express);
-        told
+        let mut inputs: Vec<usize> = taken.into_values().filter_map(|(_, input)| input).collect();
+        inputs.sort_unstable();
+        self.entered.rows.append(&mut express);
+        (self.entered.told, self.entered.inputs) = (told, inputs);
     }
 
     fn standing(&self, found: Option<&Row>) -> Standing {

@@ -76,6 +76,18 @@ impl Line {
         KeyUpdate { arrival_no, row, due, reason: kept, result, settled }
     }
 
+    /// Takes a row that was just put into the line out of it until `due`, in milliseconds of the store's clock.
+    #[must_use]
+    pub fn delay(&mut self, mut row: Row, due: i64) -> KeyUpdate {
+        let arrival_no = row.arrival_no;
+        self.count(&row, -1);
+        (row.at, row.rank) = (RowState::Retrying, self.take_tail());
+        self.count(&row, 1);
+        self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+        let settled = Settled::Retrying { due: Timestamp::from_ms(due.unsigned_abs()) };
+        KeyUpdate { arrival_no, row, due: Some(due), reason: None, result: None, settled }
+    }
+
     /// Gives runs that were not made after all the first ranks, in the order they come in.
     pub fn put_first(&mut self, updates: &mut [KeyUpdate]) {
         let unrun = || |update: &&mut KeyUpdate| update.settled == Settled::Waiting;

@@ -14,7 +14,8 @@ fn keys(names: &[&str]) -> Vec<String> {
 fn line_of(names: &[&str]) -> (Line, Vec<Row>) {
     let mut line = Line::default();
     line.begin(1);
-    let (told, rows) = line.enqueue(&Limits::default(), Kind::New, &keys(names), Vec::new(), None).unwrap();
+    let entered = line.enqueue(&Limits::default(), Kind::New, &keys(names), Vec::new(), None);
+    let Entered { told, rows, .. } = entered.unwrap();
     assert_eq!(told.added, names.len());
     (line, rows)
 }
@@ -47,7 +48,7 @@ fn hs_07_what_is_enqueued_goes_to_the_tail_or_right_after_the_head() {
         let found = rows.iter().filter(|row| names.contains(&row.key.as_str())).cloned().collect();
         let head = line.needs_head(kind).then(|| rows[0].clone());
         let enqueued = line.enqueue(&Limits::default(), kind, &keys(names), found, head);
-        let (told, changed) = enqueued.unwrap();
+        let Entered { told, rows: changed, .. } = enqueued.unwrap();
         assert_eq!(told, result, "{kind:?} {names:?}");
         let rows = written(rows, changed);
         assert_eq!(order(&rows), expected, "{kind:?} {names:?}");
@@ -72,7 +73,7 @@ fn hs_07_a_key_that_runs_is_asked_for_once_more_and_then_goes_to_the_tail() {
     let (mut line, rows) = line_of(&["a", "b"]);
     let mut running = line.next(&Limits::default(), rows[..1].to_vec(), Vec::new());
     running[0].begin(7);
-    let (told, changed) =
+    let Entered { told, rows: changed, .. } =
         line.enqueue(&Limits::default(), Kind::Again, &keys(&["a", "a"]), running, None).unwrap();
     assert_eq!((told.again, changed.len(), changed[0].again), (2, 1, true));
     let update = line.leave(changed[0].clone(), Outcome::Done("old".to_owned()), None);
