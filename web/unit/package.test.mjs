@@ -4,7 +4,6 @@
 import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, readdir, rm } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -16,7 +15,8 @@ const MODULE = await readFile(join(PACKAGE, "syncline_queue_bg.wasm"));
 
 /** Loads a copy of the package, so that each test begins with a module that is not initialised. */
 async function freshPackage(t, door = "queue") {
-  const folder = await mkdtemp(join(tmpdir(), "syncline-unit-"));
+  // Where React is found, which one of the doors is for.
+  const folder = await mkdtemp(join(import.meta.dirname, "../pkg-unit-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   await cp(PACKAGE, folder, { recursive: true });
   return import(pathToFileURL(join(folder, `${door}.js`)).href);
@@ -108,6 +108,21 @@ test("bytes and compiled modules will do, and wrong ones keep their cause", asyn
       return true;
     },
   );
+});
+
+// Node's fetch() reads no files: init() by itself failed there, and only there.
+test("re_06 outside of pages the rules are found by themselves, beside the scripts", async (t) => {
+  const { createQueue } = await freshPackage(t);
+  const queue = createQueue({ name: "words", run: async (key) => key.toUpperCase() });
+  t.after(() => queue.close());
+  await queue.enqueue("apples");
+  assert.equal(await queue.result("apples"), "APPLES");
+
+  const { init, version } = await freshPackage(t, "state");
+  await init();
+  assert.match(version(), /^\d+\.\d+\.\d+$/);
+  const missing = await freshPackage(t, "state");
+  await assert.rejects(missing.init(new URL("nothing.wasm", import.meta.url)), { code: "wasm-load-failed" });
 });
 
 test("the types name exactly what is exported, and exactly the codes that occur", async (t) => {

@@ -30,6 +30,7 @@ test("qu_24 a queue says what it does and when it goes on", () => {
     [{ paused: { until: 6_000, reason: "breaker" }, breaker: "open" }, "broken", "API failing, tried again in 00:05"],
     [{ breaker: "probing", counts: { running: 1 } }, "broken", "one call tries whether the API is well"],
     [{ paused: { until: 900, reason: "retry-after" } }, "idle", "idle"],
+    [{ counts: { waiting: 1, running: 1 }, paused: { until: null, reason: "operator" } }, "paused", "paused by hand"],
   ]);
   for (const [facts, mood, words] of cases) assert.deepEqual(doing(status(facts), 1_000), { mood, words });
 });

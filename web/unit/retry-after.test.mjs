@@ -1,10 +1,11 @@
-// A node that is asked too much says how long it wants to be left alone; streams of pages, as they are shipped (web/pkg), leave it alone.
+// A node that is asked too much says how long it wants to be left alone; pages, with what is shipped (web/pkg), leave it alone.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { test } from "node:test";
 import { connect } from "../pkg/client.js";
+import { openState } from "../pkg/state.js";
 import { listen } from "../pkg/state-stream.js";
 import { Token } from "../pkg/token.js";
 
@@ -47,6 +48,43 @@ async function ofState(/** @type {string} */ url) {
   await new Promise((onUp) => (leave = listen({ base: new URL(url), token: Token.of(undefined), space: "a", onUp, onNumber() {}, onNeed() {} })));
   leave();
 }
+
+/** A storage of one context. */
+function storage() {
+  const keys = new Map();
+  return {
+    listen() {},
+    close() {},
+    get: async (names) => names.map((name) => [name, keys.get(name)]),
+    set: async (entries) => void entries.forEach(([key, text]) => keys.set(key, text)),
+    remove: async (names) => void names.forEach((name) => keys.delete(name)),
+    list: async () => [...keys.keys()],
+    send: async () => "no-receiver",
+  };
+}
+
+test("ac_12 a bridge says at once that it was refused, and asks again after the node's Retry-After and not before", async (t) => {
+  const asked = [];
+  const server = createServer((request, response) => {
+    // The stream is told nothing, and left open.
+    if (request.url.startsWith("/api/events")) return response.writeHead(200, { "content-type": "text/event-stream" }).write(": \n\n");
+    asked.push(performance.now());
+    response.writeHead(429, { "retry-after": String(ASKED_SEC), "content-type": "application/json" });
+    return response.end('{"code":"quota","error":"too much"}');
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => (server.closeAllConnections(), server.close()));
+  const state = openState({ storage: storage(), bridge: { url: `http://127.0.0.1:${server.address().port}`, space: "a" } });
+  t.after(() => state.close());
+  const refused = new Promise((resolve) => state.subscribe(({ type, status, detail }) => type === "link" && status === "refused" && resolve(detail)));
+  assert.equal(await refused, "quota");
+  assert.equal(asked.length, 1);
+  // Whatever happens meanwhile asks for a question.
+  await state.put("milk", { n: 1 });
+  while (asked.length < 2) await new Promise((resolve) => setTimeout(resolve, 50));
+  leftAlone(asked);
+});
 
 test("ac_12 streams come back after the node's Retry-After and not before", async (t) => {
   const one = async (open) => {

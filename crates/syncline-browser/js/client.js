@@ -6,7 +6,7 @@
 // breaks is opened again, never by all pages at once and not before the node's `Retry-After`; the listener is told when something may
 // have been missed.
 
-import { SynclineError, isPassing } from "./errors.js";
+import { SynclineError, isPassing, pause } from "./errors.js";
 import { readEvents } from "./events.js";
 import { readToken } from "./secret.js";
 import { AGAIN, NeedsAuth, Token, refusalOf } from "./token.js";
@@ -135,10 +135,7 @@ class NodeClient {
         clearTimeout(renewal);
       }
       const most = Math.min(AGAIN_MS * 2 ** failures, AGAIN_MAX_MS);
-      await new Promise((resolve) => {
-        const timer = setTimeout(resolve, leaveAloneMs + most * (1 - Math.random() / 2));
-        signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-      });
+      await pause(leaveAloneMs + most * (1 - Math.random() / 2), signal);
     }
   }
 }

@@ -1,4 +1,4 @@
-// The one error type of the package, and how it travels out of a worker.
+// The one error type of the package, how it travels out of a worker, and waits that end.
 //
 // Guarantees: every failure a caller can meet has a `code` from the list in syncline.d.ts, says in `retryable`
 // whether the same call may succeed later, and keeps what caused it in `cause`.
@@ -45,4 +45,18 @@ export async function deadline(work, ms, code, what) {
 // Answers that a server gives in passing: it was slow, it was busy, it was ill. All others will be the same next time.
 export function isPassing(status) {
   return status === 408 || status === 429 || status >= 500;
+}
+
+// A pause that ends early when `signal` does.
+export function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+  });
 }

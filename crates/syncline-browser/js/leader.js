@@ -20,6 +20,7 @@
 // kept queue is fenced: every write of its database has a number that is used once (queue-store.js).
 // The bridge of the state is harmless: sending and merging a change twice is the same as once.
 
+import { pause } from "./errors.js";
 import { keepLifeline, whenGone } from "./lifeline.js";
 
 const TICK_MS = 850;
@@ -101,7 +102,7 @@ class Member {
       const term = await this.#claim(signal);
       if (term === undefined) return;
       await this.#serve(term, signal);
-      if (!this.#closed) await sleep(PAUSE_MS, signal);
+      if (!this.#closed) await pause(PAUSE_MS, signal);
     }
   }
 
@@ -301,12 +302,4 @@ async function call(work) {
 
 function uniqueName() {
   return crypto.getRandomValues(new Uint32Array(4)).join("-");
-}
-
-function sleep(ms, signal) {
-  return new Promise((resolve) => {
-    const end = () => (clearTimeout(timer), resolve());
-    const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end, { once: true });
-  });
 }

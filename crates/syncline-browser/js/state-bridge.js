@@ -6,9 +6,12 @@
 // by close(). Changes that could not be sent are in storage, not here. Two that lead for a moment, because one stood still and
 // does not know yet that it was replaced, send and merge the same changes twice, which is the same as once. A node that wants another
 // credential is left alone: this context lets the others lead, each of which may hold a better one, and rejoins them when one
-// of them is answered, or when it is told to. Nothing goes out under another name than the storage belongs to.
+// of them is answered, or when it is told to. One that asks for time (`Retry-After`) is asked nothing before it is over.
+// Nothing goes out under another name than the storage belongs to.
 
 import * as rules from "./syncline_bridge.js";
+import { pause } from "./errors.js";
+import { retryAfterMs } from "./events.js";
 import { lead, openChannel } from "./leader.js";
 import { provided } from "./state-provided.js";
 import { listen } from "./state-stream.js";
@@ -32,6 +35,8 @@ class Bridge {
   // Ends when this context does not lead any more.
   #term = new AbortController();
   #isAnswered = false;
+  // By the clock of this page: until when the node wants to be left alone.
+  #notBefore = 0;
 
   // `place` is what the contexts on one storage have in common. `state`: tell(word, ...fields) brings an input to the rules,
   // admits(subject) asks them whose the storage is, onNeed(need) hears what a person has to do, and onAnswered() that another
@@ -109,6 +114,9 @@ class Bridge {
     const term = this.#term.signal;
     let refusal = "";
     try {
+      // The rules were told at once that it was refused; the next question waits here.
+      const waitMs = this.#notBefore - performance.now();
+      if (waitMs > 0) await pause(waitMs, term);
       // A token that has ended is asked for anew, once for each question.
       for (let tries = 0; tries < 2; tries++) {
         const headers = { ...(await this.#headers(term)), ...options.headers };
@@ -122,6 +130,7 @@ class Bridge {
           this.#isAnswered = true;
           return this.#state.tell("answered", ask, text);
         }
+        this.#notBefore = performance.now() + retryAfterMs(response);
         // What the node refuses it will refuse again; what it fails at, it may not.
         refusal = response.status < 500 ? (refusalOf(text).code ?? `status-${response.status}`) : "";
         if (need !== AGAIN) break;

@@ -8,6 +8,7 @@
 // stream that breaks or falls silent is opened again, one that is refused ever more seldom and not before the node's `Retry-After`,
 // and never by all devices at once; one whose token is about to end is replaced before; the last one to leave closes it.
 
+import { pause } from "./errors.js";
 import { readEvents } from "./events.js";
 import { AGAIN, NeedsAuth } from "./token.js";
 
@@ -74,12 +75,10 @@ class Stream {
         if (error instanceof NeedsAuth && !signal.aborted) return this.#need(error);
         // The stream broke; what was missed is asked for when the next one begins.
       }
-      await new Promise((resolve) => {
-        const most = Math.min(AGAIN_MS * 2 ** this.#refusals, AGAIN_MAX_MS);
-        const timer = setTimeout(resolve, this.#afterMs + most * (1 - Math.random() / 2));
-        this.#afterMs = 0;
-        signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-      });
+      const most = Math.min(AGAIN_MS * 2 ** this.#refusals, AGAIN_MAX_MS);
+      const afterMs = this.#afterMs;
+      this.#afterMs = 0;
+      await pause(afterMs + most * (1 - Math.random() / 2), signal);
     }
   }
 

@@ -328,8 +328,8 @@ export function openState<V extends object = Record<string, unknown>, const S ex
 export function init(input?: InitInput | Promise<InitInput>): Promise<void>;
 
 /**
- * The same from bytes or a compiled module that are already here, for workers and for Node. It blocks the thread while it
- * compiles; prefer {@link init} in pages.
+ * The same from bytes or a compiled module that are already here, for workers and for servers that compile nothing. It blocks the
+ * thread while it compiles; prefer {@link init} in pages. Node, Bun and Deno find the module by themselves.
  *
  * @throws {SynclineError} `wasm-blocked` or `wasm-load-failed`
  */

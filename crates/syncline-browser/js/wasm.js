@@ -67,6 +67,8 @@ function isAddress(source) {
 }
 
 async function download(source) {
+  const file = readFile(source);
+  if (file !== undefined) return file;
   const response = await deadline(fetch(source), DOWNLOAD_MAX_MS, "wasm-load-failed", "the server of the WASM module");
   if (!response.ok) {
     throw new SynclineError("wasm-load-failed", `the server answered ${response.status} for ${response.url}`, {
@@ -74,6 +76,14 @@ async function download(source) {
     });
   }
   return response;
+}
+
+// Outside of pages the module lies beside this script, where Node's fetch() does not go. Asked for in this way, bundlers for pages
+// do not look for it.
+function readFile(source) {
+  const { protocol, href } = new URL(source.url ?? source, import.meta.url);
+  const files = protocol === "file:" ? globalThis.process?.getBuiltinModule?.("node:fs/promises") : undefined;
+  return files?.readFile(new URL(href));
 }
 
 function explain(cause) {

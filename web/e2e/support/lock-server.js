@@ -11,7 +11,11 @@ import { passOn } from "./pass-on.js";
 
 const WEB = join(import.meta.dirname, "../..");
 const TYPES = /** @type {Record<string, string>} */ ({ js: "text/javascript", wasm: "application/wasm" });
-const PAGE = '<!doctype html><html lang="en"><title>tab</title><link rel="icon" href="data:,"></html>';
+const page = (agent = "") => `<!doctype html><html lang="en"><title>tab</title><link rel="icon" href="data:,">${agent}</html>`;
+// For browsers that are driven by it (webkit.js).
+const AGENT = '<script type="module" src="/agent.js"></script>';
+// Scripts of the tests' own.
+const SCRIPTS = /** @type {Record<string, string>} */ ({ "/writer.js": "lock-writer.js", "/agent.js": "agent.js" });
 
 // Between two writes of a holder.
 const PACE_MS = 10;
@@ -68,8 +72,8 @@ export async function openLockServer(/** @type {{ api?: string }} */ { api } = {
       for (const look of waiting) look();
       return setTimeout(() => response.end(), PACE_MS);
     }
-    if (pathname.startsWith("/pkg/") || pathname === "/writer.js") {
-      const file = pathname === "/writer.js" ? join(import.meta.dirname, "lock-writer.js") : join(WEB, normalize(pathname));
+    if (pathname.startsWith("/pkg/") || pathname in SCRIPTS) {
+      const file = pathname in SCRIPTS ? join(import.meta.dirname, SCRIPTS[pathname]) : join(WEB, normalize(pathname));
       const type = TYPES[pathname.split(".").at(-1) ?? ""] ?? "text/plain";
       return readFile(file).then(
         // For frames without an origin, too.
@@ -89,7 +93,7 @@ export async function openLockServer(/** @type {{ api?: string }} */ { api } = {
     }
     const policy = searchParams.get("csp");
     const headers = { "content-type": "text/html", ...(policy ? { "content-security-policy": policy } : {}) };
-    return response.writeHead(200, headers).end(PAGE);
+    return response.writeHead(200, headers).end(page(searchParams.has("agent") ? AGENT : ""));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
   const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());

@@ -100,6 +100,18 @@ export class Node {
     return response.json();
   }
 
+  /** Puts JSON at an address. */
+  async put(/** @type {string} */ path, /** @type {unknown} */ body) {
+    const response = await fetch(this.url + path, { method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    return response.json();
+  }
+
+  /** Its SQLite file. */
+  get database() {
+    return join(this.#folder, "data", "syncline.db");
+  }
+
   /** The sum of a counter over all its labels. */
   async counter(/** @type {string} */ name) {
     const text = await (await fetch(`${this.url}/metrics`)).text();

@@ -59,19 +59,31 @@ export const test = base.extend({
 
 export { expect };
 
-/** Every page of the node with its heading. */
+/** Every page of the menu with its heading, in its order. */
 export const PAGES = [
   { path: "/", heading: "Overview" },
-  { path: "/project", heading: "Lock" },
+  { path: "/lock", heading: "Lock" },
   { path: "/state", heading: "State" },
   { path: "/queue", heading: "Queue" },
   { path: "/viewer", heading: "Viewer" },
   { path: "/outbox", heading: "Outbox" },
   { path: "/access", heading: "Access" },
   { path: "/audit", heading: "Audit" },
+  { path: "/kv", heading: "Keys and values" },
+  { path: "/nodes", heading: "Nodes" },
   { path: "/shelf", heading: "Bookshelf" },
   { path: "/calls", heading: "Calls" },
   { path: "/gallery", heading: "Gallery" },
+];
+
+/** Pages below them, each with the entry of the menu that it belongs to. */
+export const PAGES_BELOW = [
+  { path: "/project", heading: "AutoSave", title: "AutoSave", menu: null },
+  { path: "/state/try", heading: "Try state", title: "Try state", menu: "/state" },
+  { path: "/state/entities?space=cart", heading: "Entities of cart", title: "cart · State", menu: "/state" },
+  { path: "/queue/keys?queue=fetchNdlSearch&state=dead", heading: "Keys of fetchNdlSearch", title: "fetchNdlSearch · Queue", menu: "/queue" },
+  { path: "/outbox/entries?state=dead", heading: "Outbox entries", title: "Outbox entries", menu: "/outbox" },
+  { path: "/outbox/inbox?type=call_log", heading: "Inbox: call_log", title: "call_log · Inbox", menu: "/outbox" },
 ];
 
 /** Opens a page and waits until it is connected and has shown its first data. */

@@ -1,14 +1,14 @@
-// Pages of other sites in Firefox (AC-06): state, lock, queue, events and viewer of a node on another origin, for a page that it lets in and
+// Pages of other sites in Firefox and WebKit (AC-06): state, lock, queue, events and viewer of a node on another origin, for a page that it lets in and
 // not for another.
 
 import { callInPage, openSites, tokenFor } from "./support/sites.js";
-import { expect, openTab, test } from "./support/firefox.js";
+import { expect, openTab, test } from "./support/engines.js";
 
 test.setTimeout(120_000);
 
-test("ac_06 a page of a listed origin uses every system of a node on another origin, and a stranger none, in Firefox", async ({ firefox }) => {
+test("ac_06 a page of a listed origin uses every system of a node on another origin, and a stranger none, in the other engines", async ({ open }) => {
   const { shop, stranger, node, publishable, ask, holders, close } = await openSites();
-  const browser = await firefox();
+  const browser = await open();
   const tab = await openTab(browser, shop.url);
   const token = tokenFor("7");
   const heard = await tab.evaluate(

@@ -1,8 +1,8 @@
-// The lock, AutoSave and the kept queue in Firefox: what an engine does differently shows in that engine alone. On
+// The lock, AutoSave and the kept queue in Firefox and WebKit: what an engine does differently shows in that engine alone. On
 // lan.test there are neither Web Locks nor files, and leases are rows of IndexedDB. A server that none of the tabs can
 // influence sees every write. SYNCLINE_ROUNDS makes it longer.
 
-import { expect, openTab, test } from "./support/firefox.js";
+import { expect, openTab, test } from "./support/engines.js";
 import { secondHolders } from "./support/lock-server.js";
 
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 20);
@@ -16,7 +16,7 @@ test.describe.configure({ mode: "serial" });
 
 /**
  * A tab that holds the project whenever it can, and writes as long as it may.
- * @param {import("puppeteer-core").Browser} browser @param {string} url @param {string} tab @param {string} project
+ * @param {import("./support/engines.js").Browser} browser @param {string} url @param {string} tab @param {string} project
  * @param {{ writes?: number, options?: any }} [how]
  */
 async function openWriter(browser, url, tab, project, { writes, options = { leaseMs: LEASE_MS, maxWaitMs: 1_000 } } = {}) {
@@ -36,9 +36,9 @@ async function openWriter(browser, url, tab, project, { writes, options = { leas
 
 // A tab that lost the race for a row was told by Firefox that it had won: the request that refused its number failed, but
 // the transaction completed, and all that waited became holders at once.
-test("lk_20 lk_21 on plain http four tabs that meet again and again hold the project one at a time", async ({ firefox, server }) => {
+test("lk_20 lk_21 on plain http four tabs that meet again and again hold the project one at a time", async ({ open, server }) => {
   test.setTimeout(60_000 + ROUNDS * 5_000);
-  const browser = await firefox();
+  const browser = await open();
   for (let number = 1; number <= TABS; number += 1) {
     await openWriter(browser, server.lanUrl, `t${number}`, "handed-over", {
       writes: 2,
@@ -54,8 +54,8 @@ test("lk_20 lk_21 on plain http four tabs that meet again and again hold the pro
   expect(new Set(server.writes.map(({ tab }) => tab)).size).toBe(TABS);
 });
 
-test("lk_25 a lease is replaced only where it is what was read: no count of four workers is lost, by rows and by files", async ({ firefox, server }) => {
-  const browser = await firefox();
+test("lk_25 a lease is replaced only where it is what was read: no count of four workers is lost, by rows and by files", async ({ open, server }) => {
+  const browser = await open();
   for (const url of [server.lanUrl, server.url]) {
     const tab = await openTab(browser, url);
     const { kept, counted } = await tab.evaluate(async (counts) => {
@@ -83,11 +83,11 @@ test("lk_25 a lease is replaced only where it is what was read: no count of four
 });
 
 // What a closing page says and notes is lost in Firefox as often as not: then the whole lease had to end first.
-test("lk_24 a tab that is closed while it holds the project is followed at once, by rows and by files", async ({ firefox, server }) => {
+test("lk_24 a tab that is closed while it holds the project is followed at once, by rows and by files", async ({ open, server }) => {
   test.setTimeout(120_000 + CLOSINGS * 20_000);
-  const browser = await firefox();
+  const browser = await open();
   for (const [project, url] of [["closed-rows", server.lanUrl], ["closed-files", server.url]]) {
-    /** @type {Map<string, import("./support/firefox.js").Tab>} */
+    /** @type {Map<string, import("./support/engines.js").Tab>} */
     const tabs = new Map();
     tabs.set("1", await openWriter(browser, url, "1", project));
     for (let closing = 1; closing <= CLOSINGS; closing += 1) {
@@ -114,8 +114,8 @@ test("lk_24 a tab that is closed while it holds the project is followed at once,
 });
 
 // In a private window the function that opens files is there, and refuses. The lock failed, and AutoSave with it.
-test("lk_20 re_03 in a private window leases and documents are rows, and one tab holds them", async ({ firefox, server }) => {
-  const browser = await firefox({ "browser.privatebrowsing.autostart": true });
+test("lk_20 re_03 in a private window leases and documents are rows, and one tab holds them", async ({ open, server }) => {
+  const browser = await open({ isPrivate: true });
   const [first, second] = [await openTab(browser, server.url), await openTab(browser, server.url)];
   const refused = await first.evaluate(() => /** @type {any} */ (window).attempt(() => navigator.storage.getDirectory()));
   expect(refused.error, "files in a private window").toBeDefined();
@@ -142,8 +142,8 @@ test("lk_20 re_03 in a private window leases and documents are rows, and one tab
   expect(met.acquired.error).toMatchObject({ name: "ProjectLockError", code: "web-lock-unavailable" });
 });
 
-test("lk_30 lk_31 a bound editor follows the holder and goes on from what is stored, by rows and by files, however often it is opened", async ({ firefox, server }) => {
-  const browser = await firefox();
+test("lk_30 lk_31 a bound editor follows the holder and goes on from what is stored, by rows and by files, however often it is opened", async ({ open, server }) => {
+  const browser = await open();
   for (const url of [server.lanUrl, server.url]) {
     const open = async () => {
       const tab = await openTab(browser, url);
@@ -200,18 +200,18 @@ test("lk_30 lk_31 a bound editor follows the holder and goes on from what is sto
 
 // A page that closes has no time to give its lease back. The queue stood still for two and a half minutes.
 test("st_31 bk_07 on plain http a kept queue goes on when the tab that runs it is closed, and in the same tab after a reload", async ({
-  firefox,
+  open,
   server,
 }) => {
-  const browser = await firefox();
-  const run = async (/** @type {import("./support/firefox.js").Tab} */ tab) =>
+  const browser = await open();
+  const run = async (/** @type {import("./support/engines.js").Tab} */ tab) =>
     tab.evaluate(async () => {
       const { createQueue } = await import(/** @type {any} */ ("/pkg/syncline.js"));
       const queue = createQueue({ name: "kept", persist: true, run: async (/** @type {string} */ key) => `done ${key}` });
       /** @type {any} */ (window).queue = queue;
       await queue.ready;
     });
-  const ask = (/** @type {import("./support/firefox.js").Tab} */ tab, /** @type {string} */ key) =>
+  const ask = (/** @type {import("./support/engines.js").Tab} */ tab, /** @type {string} */ key) =>
     tab.evaluate(async (key) => {
       const { queue } = /** @type {any} */ (window);
       await queue.enqueue(key);
@@ -230,8 +230,8 @@ test("st_31 bk_07 on plain http a kept queue goes on when the tab that runs it i
 });
 
 // A user may forbid storage: then Firefox throws where other browsers answer.
-test("st_32 lk_31 where the user forbids storage every failure is typed", async ({ firefox, server }) => {
-  const browser = await firefox({ "network.cookie.cookieBehavior": 2 });
+test("st_32 lk_31 where the user forbids storage every failure is typed", async ({ open, server }) => {
+  const browser = await open({ forbidsStorage: true });
   for (const url of [server.url, server.lanUrl]) {
     const tab = await openTab(browser, url);
     const met = await tab.evaluate(async () => {

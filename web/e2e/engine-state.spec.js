@@ -1,11 +1,11 @@
-// Shared state in Firefox: between tabs, on plain http too, when tabs and the browser end in the middle of their writes, where
+// Shared state in Firefox and WebKit: between tabs, on plain http too, when tabs and the browser end in the middle of their writes, where
 // storage is refused, and between two devices through a real node. SYNCLINE_ROUNDS makes it longer.
 
 import { cp, mkdir, mkdtemp, rm } from "node:fs/promises";
-import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, openTab, test } from "./support/firefox.js";
+import { expect, openTab, test } from "./support/engines.js";
+import { openLockServer } from "./support/lock-server.js";
 import { Node } from "./support/node.js";
 
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 20);
@@ -16,10 +16,10 @@ const TOLD_MS = 20_000;
 test.describe.configure({ mode: "serial" });
 test.setTimeout(180_000);
 
-/** @typedef {import("./support/firefox.js").Tab} Tab */
+/** @typedef {import("./support/engines.js").Tab} Tab */
 
 /** A tab with an open state as `window.state`. */
-async function openStateIn(/** @type {import("puppeteer-core").Browser} */ browser, /** @type {string} */ url, /** @type {object} */ options = {}) {
+async function openStateIn(/** @type {import("./support/engines.js").Browser} */ browser, /** @type {string} */ url, /** @type {object} */ options = {}) {
   const tab = await openTab(browser, url);
   await tab.evaluate(async (options) => {
     const { openState } = await import(/** @type {any} */ ("/pkg/state.js"));
@@ -45,10 +45,10 @@ const shown = (/** @type {Tab} */ tab) =>
 const status = (/** @type {Tab} */ tab) => tab.evaluate(() => /** @type {any} */ (window).state.link.status);
 
 test("st_16 st_20 st_36 tabs share entities and settings, on https and on plain http, and lose nothing when all write at once", async ({
-  firefox,
+  open,
   server,
 }) => {
-  const browser = await firefox();
+  const browser = await open();
   for (const url of [server.url, server.lanUrl]) {
     const tabs = [await openStateIn(browser, url), await openStateIn(browser, url), await openStateIn(browser, url)];
     const [one, other] = tabs;
@@ -124,8 +124,8 @@ function wrong(/** @type {any[]} */ told, /** @type {string} */ shownNow) {
   });
 }
 
-test("st_20 st_30 a tab that is closed while it writes loses nothing acknowledged and holds up nobody", async ({ firefox, server }) => {
-  const browser = await firefox();
+test("st_20 st_30 a tab that is closed while it writes loses nothing acknowledged and holds up nobody", async ({ open, server }) => {
+  const browser = await open();
   for (const url of [server.url, server.lanUrl]) {
     const stays = await openStateIn(browser, url);
     for (let closing = 1; closing <= CLOSINGS; closing++) {
@@ -147,28 +147,23 @@ test("st_20 st_30 a tab that is closed while it writes loses nothing acknowledge
   }
 });
 
-test("st_20 a browser that is killed while two tabs write has everything acknowledged when it is opened again", async ({ firefox, server }) => {
-  const folder = await mkdtemp(join(tmpdir(), "syncline-firefox-"));
+test("st_20 a browser that is killed while two tabs write has everything acknowledged when it is opened again", async ({ open, server, stored }) => {
+  const folder = await mkdtemp(join(tmpdir(), "syncline-engine-"));
   try {
     for (let kill = 1; kill <= CLOSINGS; kill++) {
       const [profile, next] = [join(folder, `${kill}-killed`), join(folder, `${kill}-next`)];
       await mkdir(profile);
-      const browser = await firefox({}, profile);
+      const browser = await open({ profile });
       const names = [`killed-${kill}-a`, `killed-${kill}-b`];
       for (const name of names) await startWriting(await openStateIn(browser, server.url), name);
       const told = (/** @type {string} */ name) => server.writes.filter((write) => write.tab === name);
       await server.until(() => (names.every((name) => told(name).length >= 20) ? true : undefined), 60_000, `changes of both, kill ${kill}`);
-      const process = browser.process();
-      if (process === null) throw new Error("this browser has no process");
-      const exited = once(process, "exit");
-      process.kill("SIGKILL");
-      await exited;
-      await browser.disconnect().catch(() => {});
+      await browser.kill();
 
-      // Another profile with what is stored in this one: puppeteer is still busy with the preferences of a browser that ended.
+      // Another profile with what is stored in this one: a driver may still be busy with that of a browser that ended.
       await mkdir(next);
-      for (const stored of ["storage", "storage.sqlite"]) await cp(join(profile, stored), join(next, stored), { recursive: true });
-      const again = await firefox({}, next);
+      for (const name of stored) await cp(join(profile, name), join(next, name), { recursive: true });
+      const again = await open({ profile: next });
       const fresh = await openStateIn(again, server.url);
       const now = await shown(fresh);
       for (const name of names) expect(wrong(told(name), now), `kill ${kill}`).toEqual([]);
@@ -179,8 +174,8 @@ test("st_20 a browser that is killed while two tabs write has everything acknowl
   }
 });
 
-test("st_32 re_03 in a private window tabs share entities as anywhere else", async ({ firefox, server }) => {
-  const browser = await firefox({ "browser.privatebrowsing.autostart": true });
+test("st_32 re_03 in a private window tabs share entities as anywhere else", async ({ open, server }) => {
+  const browser = await open({ isPrivate: true });
   for (const url of [server.url, server.lanUrl]) {
     const [one, other] = [await openStateIn(browser, url), await openStateIn(browser, url)];
     await put(one, "milk");
@@ -192,8 +187,8 @@ test("st_32 re_03 in a private window tabs share entities as anywhere else", asy
   }
 });
 
-test("st_32 where the user forbids storage everything that can be asked of a state is answered with a typed error", async ({ firefox, server }) => {
-  const browser = await firefox({ "network.cookie.cookieBehavior": 2 });
+test("st_32 where the user forbids storage everything that can be asked of a state is answered with a typed error", async ({ open, server }) => {
+  const browser = await open({ forbidsStorage: true });
   for (const url of [server.url, server.lanUrl]) {
     for (const options of [{}, { bridge: { space: "list" } }]) {
       const tab = await openTab(browser, url);
@@ -229,11 +224,12 @@ test("st_32 where the user forbids storage everything that can be asked of a sta
   }
 });
 
-test("st_23 st_31 two devices are in step through a node, after an outage and whichever tab talks to it", async ({ firefox }) => {
+test("st_23 st_31 two devices are in step through a node, after an outage and whichever tab talks to it", async ({ open }) => {
   const node = await Node.start();
+  const site = await openLockServer({ api: node.url });
   try {
-    const [here, there] = [await firefox(), await firefox()];
-    const url = `${node.url}/state/frame`;
+    const [here, there] = [await open(), await open()];
+    const { url } = site;
     const bridge = { bridge: { space: "list" } };
     const first = await openStateIn(here, url, bridge);
     await expect.poll(() => status(first), { timeout: TOLD_MS }).toBe("in-step");
@@ -264,6 +260,7 @@ test("st_23 st_31 two devices are in step through a node, after an outage and wh
     await put(other, "and back");
     await all([second, other], "after=1 and back=1 offline here=1 offline there=1");
   } finally {
+    await site.close();
     await node.remove();
   }
 });
