@@ -6,9 +6,16 @@ import { CHROMIUM, FLAGS } from "./e2e/support/chromium.js";
 
 const apps = readdirSync(new URL("../apps", import.meta.url)).filter((app) => existsSync(new URL(`../apps/${app}/e2e`, import.meta.url)));
 
+const OTHER_ENGINES = "engine-*.spec.js";
+
 export default defineConfig({
-  // The console and the package are tested here, each app in its own folder.
-  projects: [{ name: "web", testDir: "e2e" }, ...apps.map((app) => ({ name: app, testDir: `../apps/${app}/e2e` }))],
+  // The console and the package are tested here, each app in its own folder. What depends on the engine is tested in each of the others.
+  projects: [
+    { name: "web", testDir: "e2e", testIgnore: OTHER_ENGINES },
+    { name: "Chromium", testDir: "e2e", testMatch: "engine-probes.spec.js", use: { engine: "Chromium" } },
+    ...["Firefox", "WebKit"].map((engine) => ({ name: engine, testDir: "e2e", testMatch: OTHER_ENGINES, use: { engine } })),
+    ...apps.map((app) => ({ name: app, testDir: `../apps/${app}/e2e` })),
+  ],
   outputDir: "e2e/results/artifacts",
   reporter: [["line"], ["json", { outputFile: "e2e/results/report.json" }]],
   workers: 2,

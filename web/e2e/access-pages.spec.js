@@ -132,7 +132,7 @@ test("cn_05 a key that may only look sees everything it may, and no button that 
   page.on("response", (response) => response.status() === 403 && refused.push(response.url()));
   await signIn(page, node.url, dashboard);
   await expect(page.locator("#who")).toHaveText("dashboard");
-  for (const path of ["/", "/queue", "/viewer", "/outbox", "/project", "/state", "/access", "/audit"]) {
+  for (const path of ["/", "/queue", "/viewer", "/outbox", "/lock", "/state", "/kv", "/nodes", "/access", "/audit"]) {
     await page.goto(node.url + path);
     await expect(page.locator("html[data-live=connected][data-loaded]")).toBeAttached();
     await expect(page.locator("main > .error")).toBeHidden();

@@ -1,5 +1,5 @@
 // Pages of other sites (AC-06), in a real browser: a shop on one origin uses a node on another, and a site that has stolen its
-// visitor's token or its publishable key can do nothing with them. firefox-access.spec.js does the same in Firefox.
+// visitor's token or its publishable key can do nothing with them. engine-access.spec.js does the same in other engines.
 
 import { callInPage, forgedTokens, OWNER, openSites, tokenFor } from "./support/sites.js";
 import { expect, test } from "./support/test.js";

@@ -4,9 +4,9 @@
 
 import { goBack, openPlainBrowser } from "./support/chromium.js";
 import { expect, test } from "./support/lock-test.js";
+import { SEED, random } from "./support/random.js";
 
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 20);
-const SEED = Number(process.env.SYNCLINE_SEED ?? Date.now() % 1_000_000);
 const LEASE_MS = 2_000;
 // At least two, so that somebody can take over.
 const TABS_MIN = 2;
@@ -17,16 +17,6 @@ const FAULTS = ["crash", "freeze", "reload", "close", "busy", "cache", "take ove
 
 /** @typedef {import("@playwright/test").Page} Page */
 /** @typedef {{ version: number, text: string, tab: string }} Saved */
-
-/** Numbers that look random and are the same for the same seed. */
-function random(/** @type {number} */ seed) {
-  return (/** @type {number} */ below) => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 /** In a page: the document, a textarea bound to it, and `typeWord()`, which does what a key does. */
 async function start(/** @type {{ project: string, leaseMs: number, tab: string, isDeaf: boolean }} */ { project, leaseMs, tab, isDeaf }) {

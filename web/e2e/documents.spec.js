@@ -1,5 +1,7 @@
 // Every snippet of README.md, the guides and the packages' READMEs, pasted: commands are run in the order of their document
 // against a fresh node, in a folder of their own; TOML is checked by the node, JSON parsed, JavaScript bundled with the package.
+// A snippet that names a file (```py file=worker.py) is written there. A snippet `output` is what the last command before it says; `…` stands
+// for anything. A tutorial starts a node of its own, with the file that it has written.
 // What cannot be pasted here is named below with its reason.
 
 import { execFile, spawn } from "node:child_process";
@@ -48,13 +50,14 @@ const MAY_FAIL = /** @type {[RegExp, string][]} */ ([
   [/^syncline doctor --from/, "both addresses stand for the reader's own"],
 ]);
 
-/** @typedef {{ language: string, text: string, line: number }} Snippet */
+/** @typedef {{ language: string, file?: string, text: string, line: number }} Snippet */
 
 /** @returns {Promise<Snippet[]>} */
 async function snippets(/** @type {string} */ document) {
   const text = await readFile(join(ROOT, document), "utf8");
-  return [...text.matchAll(/^```(\w+)\n([^]*?)^```/gm)].map(({ 1: language, 2: body, index }) => ({
+  return [...text.matchAll(/^```(\w+)(?: file=(\S+))?\n([^]*?)^```/gm)].map(({ 1: language, 2: file, 3: body, index }) => ({
     language,
+    file,
     text: body,
     line: text.slice(0, index).split("\n").length + 1,
   }));
@@ -109,12 +112,24 @@ for (const document of documents) {
     /** @type {import("node:child_process").ChildProcess[]} */
     const running = [];
     let exports = "";
+    let said = "";
+    /** @type {Node | null} */
+    let own = null;
     try {
-      for (const snippet of (await snippets(document)).filter(({ language }) => language === "sh")) {
+      for (const snippet of await snippets(document)) {
+        if (snippet.file) await writeFile(join(folder, snippet.file), snippet.text);
+        if (snippet.language === "output") expectOutput(said, snippet.text, `${document}:${snippet.line}`);
+        if (snippet.language !== "sh" || snippet.file) continue;
         for (const { command, line } of commands(snippet)) {
+          if (document.startsWith("docs/tutorial-") && command === "syncline serve") {
+            const config = await readFile(join(folder, "syncline.toml"), "utf8").catch(() => "");
+            own = await Node.start({ config, environment: { SYNCLINE_APPS: "" } });
+            environment.SYNCLINE_URL = own.url;
+            continue;
+          }
           if (NOT_RUN.some(([pattern]) => pattern.test(command))) continue;
           const here = command
-            .replaceAll("http://127.0.0.1:3000", node.url)
+            .replaceAll("http://127.0.0.1:3000", own?.url ?? node.url)
             .replaceAll("http://127.0.0.1:3001", upstreams.url)
             .replaceAll("/tmp/", `${folder}/`)
             .replaceAll("target/debug/", "");
@@ -128,6 +143,7 @@ for (const document of documents) {
             if (/serversync$/.test(here)) await expect.poll(async () => (await run(`${exports}syncline outbox stats`, folder, environment)).code, { timeout: 60_000 }).toBe(0);
           } else {
             const { code, output } = await run(`${exports}${here}`, folder, environment);
+            said = output;
             const mayFail = MAY_FAIL.some(([pattern]) => pattern.test(command)) && code !== 2 && code < 126;
             expect(mayFail || code === 0, `${document}:${line}: ${command}\nexit code ${code}\n${output}`).toBe(true);
             expect(output, `${document}:${line}: ${command}`).not.toMatch(/"code":"|unrecognized|panicked/);
@@ -138,12 +154,20 @@ for (const document of documents) {
         await expect.poll(async () => (await node.ask("/api/entities/call_log")).entities.length, { timeout: 60_000 }).toBeGreaterThan(0);
       }
     } finally {
+      await own?.remove();
       for (const child of running) {
         child.kill("SIGKILL");
         if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
       }
     }
   });
+}
+
+/** What was said is what the document shows; `…` stands for anything on its line, and for any lines where it is alone. */
+function expectOutput(/** @type {string} */ said, /** @type {string} */ shown, /** @type {string} */ place) {
+  const escape = (/** @type {string} */ text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const lines = shown.trimEnd().split("\n").map((line) => (line.trim() === "…" ? "[^]*" : line.split("…").map(escape).join(".*")));
+  expect(said.trimEnd(), place).toMatch(new RegExp(`^${lines.join("\\n")}$`));
 }
 
 test("cn_13 every TOML snippet is a configuration that its program takes", async () => {

@@ -5,9 +5,9 @@
 import { goBack, openPlainBrowser } from "./support/chromium.js";
 import { expect, test } from "./support/lock-test.js";
 import { secondHolders } from "./support/lock-server.js";
+import { SEED, random } from "./support/random.js";
 
 const ROUNDS = Number(process.env.SYNCLINE_ROUNDS ?? 20);
-const SEED = Number(process.env.SYNCLINE_SEED ?? Date.now() % 1_000_000);
 const LEASE_MS = 2_000;
 const TABS = 3;
 // Projects of one kind side by side: most of a round is waiting for a lease to end.
@@ -18,16 +18,6 @@ const FILES_SHARE = 0.6;
 const PATIENCE_MS = 30_000;
 
 const FAULTS = ["crash", "freeze", "cache", "close", "let go"];
-
-/** Numbers that look random and are the same for the same seed. */
-function random(/** @type {number} */ seed) {
-  return (/** @type {number} */ below) => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 class Cohort {
   /** @type {Map<string, { page: import("@playwright/test").Page, deaf: boolean, mechanism: string }>} */

@@ -1,16 +1,22 @@
 // What holds for every page: it works without errors, fits a phone, can be reached and read by everybody.
 
 import { AxeBuilder } from "@axe-core/playwright";
-import { expect, open, PAGES, test } from "./support/test.js";
+import { expect, open, PAGES, PAGES_BELOW, test } from "./support/test.js";
 
 const WIDTHS = { desktop: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } };
 
-for (const { path, heading } of PAGES) {
+const EVERY = [
+  ...PAGES.map(({ path, heading }) => ({ path, heading, title: path === "/" ? /^Overview · \S+ · Syncline$/ : `${heading} · Syncline`, menu: path })),
+  ...PAGES_BELOW.map((page) => ({ ...page, title: `${page.title} · Syncline` })),
+];
+
+for (const { path, heading, title, menu } of EVERY) {
   test(`page ${path} has its title, one heading and no console error`, async ({ page }) => {
     await open(page, path);
     await expect(page.getByRole("heading", { level: 1 })).toHaveText(heading);
-    await expect(page).toHaveTitle(path === "/" ? /^Overview · \S+ · Syncline$/ : `${heading} · Syncline`);
-    await expect(page.locator("header [aria-current=page]")).toHaveAttribute("href", path);
+    await expect(page).toHaveTitle(title);
+    if (menu === null) await expect(page.locator("header [aria-current=page]")).toHaveCount(0);
+    else await expect(page.locator("header [aria-current=page]")).toHaveAttribute("href", menu);
     await expect(page.locator("#connection")).toHaveText("Connected");
     await expect(page.locator("#version")).toHaveText(/^\d+\.\d+\.\d+/);
   });
@@ -43,7 +49,7 @@ for (const { path, heading } of PAGES) {
       for (const [name, size] of Object.entries(WIDTHS)) {
         await page.setViewportSize(size);
         await open(page, path);
-        const file = `${path === "/" ? "dashboard" : path.slice(1)}-${name}-${scheme}.png`;
+        const file = `${path === "/" ? "dashboard" : path.slice(1).replace(/\W+/g, "-")}-${name}-${scheme}.png`;
         await page.screenshot({ path: `e2e/results/screens/${file}`, fullPage: true });
       }
       const { violations } = await new AxeBuilder({ page })

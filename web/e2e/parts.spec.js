@@ -4,7 +4,7 @@ import { Node } from "./support/node.js";
 import { expect, open, test } from "./support/test.js";
 
 for (const [system, path, heading] of [
-  ["lock", "/project", "Lock"],
+  ["lock", "/lock", "Lock"],
   ["queue", "/queue", "Queue"],
   ["outbox", "/outbox", "Outbox"],
   ["state", "/state", "State"],

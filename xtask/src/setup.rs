@@ -34,10 +34,14 @@ pub(crate) enum Need {
     Chromium,
     /// Firefox, for what an engine does differently.
     Firefox,
+    /// WebKit, for the same, and a screen for it.
+    WebKit,
     /// Node.js and the packages that `web/package-lock.json` pins.
     Npm,
-    /// Python's server that speaks S3.
-    Moto,
+    /// The generator of TypeScript clients, which `web/clients/package-lock.json` pins.
+    NpmClients,
+    /// Python's server that speaks S3, and its generator of clients.
+    Python,
 }
 
 /// What all chores together need.
@@ -49,15 +53,17 @@ pub(crate) const EVERYTHING: &[Need] = &[
     Need::Cluster,
     Need::Chromium,
     Need::Firefox,
+    Need::WebKit,
     Need::Npm,
-    Need::Moto,
+    Need::NpmClients,
+    Need::Python,
 ];
 
 /// Installs whatever of `needs` is missing.
 pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     screen::heading("Set-up");
     // Node.js comes first: where it is missing nothing here can install it, and the user should know at once.
-    if needs.contains(&Need::Npm) {
+    if needs.contains(&Need::Npm) || needs.contains(&Need::NpmClients) {
         node::check_version()?;
     }
     debian::ensure(needs)?;
@@ -73,8 +79,11 @@ pub(crate) fn ensure(workspace: &Workspace, needs: &[Need]) -> Result<()> {
     if needs.contains(&Need::Npm) {
         node::packages(workspace, &workspace.web())?;
     }
-    if needs.contains(&Need::Moto) {
-        python::moto(workspace)?;
+    if needs.contains(&Need::NpmClients) {
+        node::packages(workspace, &workspace.web().join("clients"))?;
+    }
+    if needs.contains(&Need::Python) {
+        python::packages(workspace)?;
     }
     Ok(())
 }

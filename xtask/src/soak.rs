@@ -13,13 +13,14 @@ use crate::test::steps::{self, Nextest, Tries};
 use crate::wasm;
 use crate::workspace::Workspace;
 
-/// The tests in Chromium that read the same variables.
+/// The tests in browsers that read the same variables.
 const BROWSER_TESTS: &[&str] = &[
     "e2e/lock-rounds.spec.js",
     "e2e/autosave-rounds.spec.js",
     "e2e/state-rounds.spec.js",
     "e2e/extension-state.spec.js",
-    "e2e/firefox-lock.spec.js",
+    "e2e/engine-lock.spec.js",
+    "e2e/engine-rounds.spec.js",
     "e2e/issuer.spec.js",
 ];
 

@@ -302,7 +302,8 @@ fn spec(preset: &presets::Preset, config: &ShelfSettings) -> Spec {
         _ => (None, isbn, BOOKS_KEPT),
     };
     let url = url.map(ToString::to_string);
-    Spec { name: preset.name.to_owned(), settings: preset.settings(), results_max, url, check }
+    let (name, settings) = (preset.name.to_owned(), preset.settings());
+    Spec { name, settings, results_max, url, check, check_input: None, then: None }
 }
 
 /// A step calls nobody, so there is nothing for its breaker to protect: the queues behind it have their own. A cover that

@@ -15,7 +15,8 @@
 //! Settings are one document that the application checks; its fields are none of the rules' business.
 //!
 //! Storage, messages, timers, the view and the way to a node belong to the caller; [`port`] says what each effect asks of
-//! it. What a node keeps of the [`Change`]s that devices send is decided by [`Kept`] and [`Start`].
+//! it. What a node keeps of the [`Change`]s that devices send is decided by [`Kept`] and [`Start`]; what a server
+//! writes without knowing stamps becomes a change by [`ServerWrite`].
 
 mod bridge;
 mod index;
@@ -25,6 +26,7 @@ mod message;
 pub mod names;
 pub mod port;
 mod replica;
+mod server_write;
 mod sorted;
 mod space;
 mod stamp;
@@ -35,6 +37,7 @@ pub use index::{Entry, Index, forgotten_ranges, is_forgotten};
 pub use layout::Layout;
 pub use port::{Effect, Error, Failure, Input, LinkStatus, Output, Report};
 pub use replica::{CheckSettings, Config, Migrate, Replica};
+pub use server_write::ServerWrite;
 pub use space::{InvalidSpace, Space};
 pub use stamp::{Clock, Stamp};
 pub use value::{Refused, Stored, Value, is_id};

@@ -12,9 +12,11 @@ use std::sync::Arc;
 
 use metrics::Counter;
 use serde::Serialize;
-use syncline_core::state::Space;
+use syncline_core::state::{ServerWrite, Space};
 use syncline_store::Error;
-use syncline_store::state::{Asked, Batch, Listed, Page, Pushed, SpaceChanged, States as Port};
+use syncline_store::state::{
+    Asked, Batch, Condition, Entity, EntityPage, Listed, Page, Pushed, SpaceChanged, States as Port, Wrote,
+};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
@@ -75,6 +77,34 @@ impl States {
             Pushed::Full => self.meters.full.increment(1),
         }
         Ok(pushed)
+    }
+
+    /// One entity, if it is there.
+    pub async fn entity(&self, space: &Space, id: &str) -> Result<Option<Entity>, Error> {
+        self.count_store_errors(self.store.entity(space, id).await)
+    }
+
+    /// Up to `limit` entities behind an id.
+    pub async fn entities(&self, space: &Space, after: &str, limit: usize) -> Result<EntityPage, Error> {
+        self.count_store_errors(self.store.entities(space, after, limit).await)
+    }
+
+    /// Writes one entity for a server, if the condition holds.
+    pub async fn write(
+        &self,
+        space: &Space,
+        id: &str,
+        write: ServerWrite,
+        condition: Condition,
+    ) -> Result<Wrote, Error> {
+        self.meters.changes.increment(1);
+        let wrote = self.count_store_errors(self.store.write(space, id, write, condition).await)?;
+        match &wrote {
+            Wrote::Stored(_) | Wrote::Removed => self.meters.news.increment(1),
+            Wrote::Full => self.meters.full.increment(1),
+            Wrote::Absent | Wrote::Changed => {}
+        }
+        Ok(wrote)
     }
 
     /// The number of a space's last news.

@@ -39,3 +39,12 @@ DELETE FROM syncline.state_spaces WHERE name = $1;
 -- name: FORGET_UNUSED
 -- Spaces that were made by being asked for, as earlier versions did.
 DELETE FROM syncline.state_spaces WHERE last = 0;
+
+-- name: WEIGH_IDS
+-- space, after, limit: the ids of a listing and what their values weigh, removals included: what is looked at is bounded
+SELECT id, bytes FROM syncline.state_entities WHERE space = $1 AND id > $2 ORDER BY id LIMIT $3;
+
+-- name: ENTITIES
+-- space, after, last of the page, limit
+SELECT id, stamp, live, value, number FROM syncline.state_entities WHERE space = $1 AND id > $2 AND id <= $3
+ORDER BY id LIMIT $4;

@@ -11,10 +11,11 @@
 //! Guarantees: [`Database::write`] happens as a whole or not at all, and is durable when it returns. On SQLite it goes through
 //! the one writer and shares its commits with other changes. Values are always bound, never part of a statement.
 
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::{Backend, Error};
+use crate::{Backend, Error, names};
 
 mod engine;
 mod sql;
@@ -35,18 +36,35 @@ pub type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 't
 #[derive(Debug, Clone)]
 pub struct Database {
     engine: Arc<dyn Engine>,
+    /// The route whose table statements about `sync_outbox` mean.
+    route: Option<Arc<RouteStatements>>,
+}
+
+/// Each statement about `sync_outbox` as it is about the table of one route, made once.
+#[derive(Debug)]
+struct RouteStatements {
+    route: String,
+    made: RwLock<HashMap<Sql, Sql>>,
 }
 
 /// A transaction of any engine.
 pub struct Transaction<'c> {
     statements: &'c mut dyn Statements,
+    /// The route whose table statements about `sync_outbox` mean.
+    route: Option<Arc<RouteStatements>>,
     /// What was done is not to be kept, though it did not fail.
     undone: bool,
 }
 
 impl Database {
     pub(crate) fn new(engine: impl Engine + 'static) -> Self {
-        Self { engine: Arc::new(engine) }
+        Self { engine: Arc::new(engine), route: None }
+    }
+
+    /// The same database, in which statements about `sync_outbox` mean the table of a route. Its name is a checked one.
+    pub(crate) fn on_route(self, route: &str) -> Self {
+        let statements = RouteStatements { route: route.to_owned(), made: RwLock::default() };
+        Self { engine: self.engine, route: Some(Arc::new(statements)) }
     }
 
     /// Which dialect it speaks.
@@ -139,7 +157,9 @@ impl Database {
         T: Send + 'static,
         F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
     {
+        let route = self.route.clone();
         let job: Job = Box::new(move |transaction| {
+            transaction.route = route;
             Box::pin(async move { work(transaction).await.map(|made| Box::new(made) as Made) })
         });
         let made = self.engine.run(access, job).await?;
@@ -147,9 +167,26 @@ impl Database {
     }
 }
 
+impl RouteStatements {
+    fn of(&self, sql: Sql) -> Sql {
+        if let Some(made) = self.made.read().unwrap_or_else(PoisonError::into_inner).get(&sql) {
+            return *made;
+        }
+        let made = names::on_route(sql, &self.route);
+        self.made.write().unwrap_or_else(PoisonError::into_inner).insert(sql, made);
+        made
+    }
+}
+
 impl<'c> Transaction<'c> {
     pub(crate) fn new(statements: &'c mut dyn Statements) -> Self {
-        Self { statements, undone: false }
+        Self { statements, route: None, undone: false }
+    }
+
+    /// The statement as this engine is to read it.
+    fn text(&self, sql: Sql) -> &'static str {
+        let sql = self.route.as_ref().map_or(sql, |route| route.of(sql));
+        sql.for_engine(&*self.statements)
     }
 
     /// Which dialect it speaks.
@@ -160,13 +197,13 @@ impl<'c> Transaction<'c> {
 
     /// Runs a statement and says how many rows it changed.
     pub async fn execute(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<u64, Error> {
-        let sql = sql.into().for_engine(self.statements);
+        let sql = self.text(sql.into());
         self.statements.execute(sql, values).await
     }
 
     /// Runs a statement for its rows.
     pub async fn all(&mut self, sql: impl Into<Sql>, values: &[Value]) -> Result<Vec<Row>, Error> {
-        let sql = sql.into().for_engine(self.statements);
+        let sql = self.text(sql.into());
         self.statements.rows(sql, values).await
     }
 
@@ -202,7 +239,7 @@ impl<'c> Transaction<'c> {
 
     /// Runs commands without arguments, several at once if need be.
     pub(crate) async fn script(&mut self, sql: impl Into<Sql>) -> Result<(), Error> {
-        let sql = sql.into().for_engine(self.statements);
+        let sql = self.text(sql.into());
         self.statements.script(sql).await
     }
 

@@ -122,6 +122,21 @@ impl OutboxStore {
         self.0.outbox()
     }
 
+    /// What goes to one receiver: the outbox of a route, whose table is made where there is none.
+    pub async fn open_route(&self, name: &str) -> Result<Arc<dyn Outbox>, Error> {
+        if let Some(route) = self.0.route(name).await? {
+            return Ok(route);
+        }
+        self.0.create_route(name).await?;
+        let made = self.0.route(name).await?;
+        made.ok_or_else(|| Error::invalid("route", format!("the table of `{name}` was not made")))
+    }
+
+    /// The same where the table is there already; `None` where it is not.
+    pub async fn route(&self, name: &str) -> Result<Option<Arc<dyn Outbox>>, Error> {
+        self.0.route(name).await
+    }
+
     /// Its address without user, password or parameters: fit for logs and pages.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -266,11 +281,37 @@ impl Store {
     /// Changes on their way to another system.
     #[must_use]
     pub fn outbox(&self) -> Arc<dyn Outbox> {
+        self.outbox_in(self.database())
+    }
+
+    fn outbox_in(&self, database: Database) -> Arc<dyn Outbox> {
         let claims: Arc<dyn outbox::port::Claims> = match &self.engine {
-            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteClaims::new(engine.clone())),
-            Engine::Postgres(engine) => Arc::new(postgres::PostgresClaims::new(engine.clone())),
+            Engine::Sqlite(engine) => Arc::new(sqlite::SqliteClaims::new(engine.clone(), database.clone())),
+            Engine::Postgres(engine) => {
+                Arc::new(postgres::PostgresClaims::new(engine.clone(), database.clone()))
+            }
         };
-        Arc::new(outbox::port::Port::new(self.database(), claims))
+        Arc::new(outbox::port::Port::new(database, claims))
+    }
+
+    /// The outbox of a route, if its table is there.
+    async fn route(&self, name: &str) -> Result<Option<Arc<dyn Outbox>>, Error> {
+        outbox::route::check_name(name)?;
+        let there = outbox::route::exists(&self.database(), name).await?;
+        Ok(there.then(|| self.outbox_in(self.database().on_route(name))))
+    }
+
+    /// Makes the table of a route.
+    async fn create_route(&self, name: &str) -> Result<(), Error> {
+        let create = outbox::route::create(name);
+        match &self.engine {
+            Engine::Sqlite(_) => {
+                self.database()
+                    .write(move |transaction| Box::pin(async move { transaction.script(create).await }))
+                    .await
+            }
+            Engine::Postgres(engine) => engine.create_alone(create).await,
+        }
     }
 
     /// Entities that came from elsewhere. Creates the tables of `types` that are missing.

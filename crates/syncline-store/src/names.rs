@@ -170,6 +170,29 @@ pub(crate) fn for_type(sql: Sql, kind: &EntityType) -> Sql {
     Sql::new(named(sql.of(Backend::Sqlite)), named(sql.of(Backend::Postgres)))
 }
 
+/// A statement about the application's `sync_outbox`, about the table of a route instead, which has the same shape. Its indexes are named
+/// after it. What is ours already (`syncline.sync_outbox_sender`) stays.
+pub(crate) fn on_route(sql: Sql, route: &str) -> Sql {
+    let named = |sql: &'static str| {
+        let mut parts = sql.split("sync_outbox");
+        let mut written = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let ours = written.ends_with(PLACEHOLDER);
+            written.push_str(if ours { "sync_outbox" } else { "syncline.route_" });
+            written.push_str(if ours { "" } else { route });
+            written.push_str(part);
+        }
+        kept(written)
+    };
+    Sql::new(named(sql.of(Backend::Sqlite)), named(sql.of(Backend::Postgres)))
+}
+
+/// A statement about `route_sample`, about the table of a route instead.
+pub(crate) fn for_route(sql: Sql, route: &str) -> Sql {
+    let named = |sql: &'static str| kept(sql.replace("route_sample", &format!("route_{route}")));
+    Sql::new(named(sql.of(Backend::Sqlite)), named(sql.of(Backend::Postgres)))
+}
+
 /// A statement that was made from configured names, which are few: kept for as long as the program runs, each once.
 pub(crate) fn kept(sql: String) -> &'static str {
     static KEPT: LazyLock<RwLock<HashSet<&'static str>>> = LazyLock::new(RwLock::default);

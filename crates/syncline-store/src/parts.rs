@@ -38,7 +38,10 @@ pub static QUEUE: Migrations = Migrations {
              ALTER INDEX syncline.queue_keys_since RENAME TO queue_keys_arrival",
         ..moved(&[3, 9, 12], &["queues", "queue_keys"])
     }),
-    ..Migrations::new("queue", &[step!(1, "queue", "queue/1_queue")])
+    ..Migrations::new(
+        "queue",
+        &[step!(1, "queue", "queue/1_queue"), step!(2, "inputs and control", "queue/2_tasks")],
+    )
 };
 
 /// Leases with a fencing token.
@@ -67,6 +70,7 @@ pub static OUTBOX: Migrations = Migrations {
             step!(1, "sender and receipts", "outbox/1_sender"),
             step!(2, "columns of sync_outbox", "outbox/2_columns"),
             step!(3, "indexes of sync_outbox", "outbox/3_indexes"),
+            step!(4, "what is due, by kind", "outbox/4_due"),
         ],
     )
 };

@@ -6,14 +6,17 @@
 //! `kill -9`; stamps are judged by the store's clock. What is news is told to everybody who listens, on PostgreSQL to other
 //! nodes too.
 //!
+//! Servers take part without stamps: [`States::write`] stamps for them, by core's rule ([`ServerWrite`]).
+//!
 //! What changes mean is core's; spaces, entities and bytes are bounded here.
 
+mod entities;
 pub(crate) mod port;
 mod space_log;
 
 use async_trait::async_trait;
 use syncline_core::state::names::{DELTA_MAX, ENTITIES_MAX};
-use syncline_core::state::{Change, Space, Start};
+use syncline_core::state::{Change, ServerWrite, Space, Start};
 use syncline_core::time::Timestamp;
 use tokio::sync::broadcast;
 
@@ -104,6 +107,65 @@ pub enum Pushed {
     Full,
 }
 
+/// An entity as a server reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entity {
+    /// Its id.
+    pub id: String,
+    /// Its value, a JSON object.
+    pub value: String,
+    /// The version of the application's schema that the value follows.
+    pub schema: u32,
+    /// The log that it is in, and the number of its last change there. Another change has another one.
+    pub version: EntityVersion,
+    /// When it was changed last, by the clock of whoever changed it.
+    pub changed_at: Timestamp,
+}
+
+/// Which change of an entity is meant: no two of a space's changes have the same, not even after the space was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityVersion {
+    /// Of which log.
+    pub epoch: String,
+    /// The number in it.
+    pub number: u64,
+}
+
+/// Entities of a space, by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityPage {
+    /// Those that are there.
+    pub entities: Vec<Entity>,
+    /// What to ask behind for the rest. A page may be short, or empty, and have one: what was removed is passed over.
+    pub next: Option<String>,
+}
+
+/// What must hold for a server's write to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    None,
+    /// The entity is there, in one of these versions; in any where there is no list.
+    Matches(Option<Vec<EntityVersion>>),
+    /// The entity is not there.
+    Absent,
+}
+
+/// What became of a server's write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrote {
+    /// The entity is this now.
+    Stored(Entity),
+    /// It is gone now.
+    Removed,
+    /// It was not there to be removed.
+    Absent,
+    /// Nothing was written: the condition does not hold.
+    Changed,
+    /// Nothing was written: the space cannot hold it.
+    Full,
+}
+
 /// A space as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
@@ -115,6 +177,18 @@ pub struct Listed {
     pub bytes: u64,
     /// The number of its last news.
     pub number: u64,
+}
+
+impl Listed {
+    /// The entities and bytes that a space can hold.
+    pub const MOST: (u64, u64) = (SPACE_ENTITIES_MAX as u64, SPACE_MAX_BYTES as u64);
+
+    /// Whether it has nine tenths of what it can hold, or more.
+    #[must_use]
+    pub const fn is_nearly_full(&self) -> bool {
+        let (entities, bytes) = Self::MOST;
+        self.entities >= entities / 10 * 9 || self.bytes >= bytes / 10 * 9
+    }
 }
 
 /// A space has changed: its last change has this number.
@@ -134,6 +208,21 @@ pub trait States: Send + Sync {
 
     /// Takes a batch.
     async fn push(&self, space: &Space, batch: Batch) -> Result<Pushed, Error>;
+
+    /// One entity; `None` if it is not there, or was removed.
+    async fn entity(&self, space: &Space, id: &str) -> Result<Option<Entity>, Error>;
+
+    /// Up to `limit` entities behind the id `after`, by id; fewer where their values are long.
+    async fn entities(&self, space: &Space, after: &str, limit: usize) -> Result<EntityPage, Error>;
+
+    /// Writes an entity for somebody who knows no stamps, if the condition holds, as one change that devices hear of.
+    async fn write(
+        &self,
+        space: &Space,
+        id: &str,
+        write: ServerWrite,
+        condition: Condition,
+    ) -> Result<Wrote, Error>;
 
     /// The number of a space's last news; 0 if there is no such space.
     async fn number(&self, space: &Space) -> Result<u64, Error>;

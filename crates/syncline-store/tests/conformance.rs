@@ -19,9 +19,11 @@ mod conformance {
     pub(crate) mod pooler;
     pub(crate) mod queue;
     pub(crate) mod queue_model;
+    pub(crate) mod queue_tasks;
     pub(crate) mod schedule;
     pub(crate) mod schedule_records;
     pub(crate) mod state;
+    pub(crate) mod state_entities;
     pub(crate) mod store;
 }
 
@@ -118,6 +120,17 @@ conformance! {
         a_listing_of_long_results_is_cut_and_can_be_gone_on_with,
         what_breaks_a_bound_of_a_queue_is_refused_and_changes_nothing,
     }
+    queue_tasks {
+        qu_30_a_key_carries_its_newest_input_until_it_runs_and_keeps_it_for_the_next_time,
+        qu_30_inputs_are_bounded_and_a_refused_batch_changes_nothing,
+        qu_31_a_claim_with_a_lease_of_its_own_is_lost_by_that_and_its_late_answer_is_refused,
+        qu_31_a_claim_whose_key_was_removed_cannot_be_extended,
+        qu_33_nothing_starts_while_a_queue_is_paused_and_all_does_afterwards,
+        qu_33_a_key_does_not_start_before_its_time,
+        qu_33_a_key_that_has_expired_fails_and_takes_no_part_of_the_pace,
+        qu_33_a_state_can_be_emptied_and_what_runs_stays,
+        qu_35_a_key_with_a_result_is_in_the_next_queue_in_the_same_moment,
+    }
     queue_model {
         qu_01_every_history_is_that_of_the_queue_in_memory,
     }
@@ -142,6 +155,8 @@ conformance! {
     }
     outbox {
         ss_02_entries_are_fetched_oldest_first_and_marked,
+        ss_32_as_many_of_those_that_failed_come_back_as_are_asked_for,
+        ss_37_an_outbox_can_be_given_another_name,
         ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_all,
         ss_22_an_entry_is_in_flight_once_whoever_claims,
         ss_22_entries_of_an_entity_go_in_order_and_hold_nobody_up,
@@ -165,6 +180,7 @@ conformance! {
         ss_24_an_entry_takes_effect_once_however_often_it_arrives,
         ss_24_batches_that_arrive_at_once_take_effect_once,
         ss_10_an_older_change_never_overwrites_a_newer_one,
+        ss_33_times_are_kept_as_written_and_an_edit_is_later_than_what_it_has_seen,
         ss_09_the_plain_contract_upserts_by_id_and_time,
         ss_10_what_is_edited_here_goes_into_the_outbox_and_what_arrives_does_not,
         ss_10_of_editors_that_saw_the_same_one_changes_it,
@@ -192,6 +208,12 @@ conformance! {
         st_23_what_breaks_a_bound_of_a_space_is_refused,
         st_23_asking_makes_no_space_and_what_was_made_can_be_removed,
         st_23_removals_give_way_to_what_is_there,
+    }
+    state_entities {
+        cn_21_a_server_writes_reads_and_removes_and_devices_hear_of_it,
+        cn_21_of_two_writers_with_one_condition_one_is_refused,
+        cn_21_a_listing_leads_through_what_is_there_however_much_was_removed,
+        cn_21_many_first_writers_of_a_space_all_get_in,
     }
     access {
         ac_13_what_was_begun_is_there_before_it_ended_and_is_settled_once,

@@ -94,7 +94,7 @@ async fn ss_34_a_start_that_died_while_it_took_a_table_over_is_gone_on_with() {
     OutboxStore::open(&database.url).await.unwrap().close().await;
     execute(
         &mut application,
-        "DROP TABLE syncline.migrations, syncline.sync_outbox_sender, syncline.sync_receipts; DROP INDEX sync_outbox_due; \
+        "DROP TABLE syncline.migrations, syncline.sync_outbox_sender, syncline.sync_receipts; DROP INDEX sync_outbox_due_kind; \
          UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'sync_outbox_ready'::regclass",
     )
     .await

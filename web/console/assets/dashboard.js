@@ -2,7 +2,7 @@
 
 import { ask, nodeStartedAt, serverNow } from "./api.js";
 import { openPage } from "./app.js";
-import { attention } from "./attention.js";
+import { attention, LONG_HELD_MS } from "./attention.js";
 import { openChart } from "./chart.js";
 import { cronInWords } from "./cron.js";
 import { at, h, icon, keyed, say } from "./dom.js";
@@ -45,6 +45,13 @@ let queues = new Map();
 /** @type {import("./attention.js").Outbox | null} */
 let outbox = null;
 let locks = 0;
+/** @type {import("./attention.js").Lock[]} */
+let longHeld = [];
+/** @type {{ space: string }[]} */
+let full = [];
+/** @type {import("./attention.js").Peer[]} */
+let nodes = [];
+let nodesAt = 0;
 
 const page = openPage({
   async read() {
@@ -56,9 +63,16 @@ const page = openPage({
       may("node", "metrics", "*") ? nodeStartedAt() : null,
       askOf("queue", "/api/queues"),
       askOf("outbox", "/api/outbox"),
-      askOf("lock", "/api/locks"),
+      askOf("lock", "/api/locks?limit=1000"),
+      askOf("lock", `/api/locks?minAgeMs=${LONG_HELD_MS}`),
+      askOf("state", "/api/state?state=full"),
+      askIf(parts.has("kv") && may("node", "read", "*"), "/api/nodes", null),
     ]);
-    await merge(asking, ([viewer, schedule, health, started, work, stats, held]) => {
+    await merge(asking, ([viewer, schedule, health, started, work, stats, held, long, filled, all]) => {
+      longHeld = long?.locks ?? [];
+      full = filled?.spaces ?? [];
+      nodes = all?.nodes ?? [];
+      nodesAt = performance.now();
       queues = new Map((work?.queues ?? []).map((/** @type {any} */ queue) => [queue.name, queue]));
       outbox = stats;
       locks = held?.locks.length ?? 0;
@@ -193,9 +207,10 @@ function showSystems() {
 
 /** What an operator has to look at, with the page where it can be mended. */
 function showAttention() {
-  const found = attention({ ready, jobs, queues: [...queues.values()], outbox });
+  const found = attention({ ready, jobs, queues: [...queues.values()], outbox, locks: longHeld, full, nodes });
   const list = at("attention");
   list.hidden = found.length === 0;
+  at("all-well").hidden = found.length > 0 || ready === null;
   keyed(list, found, ({ key }) => key, ({ href }) => {
     const link = h("a", { href });
     return { node: h("li", {}, icon("failed"), link), update: ({ words }) => say(link, words) };
@@ -204,7 +219,26 @@ function showAttention() {
   document.title = `${found.length > 0 ? `(${found.length}) ` : ""}Overview${node && node !== "–" ? ` · ${node}` : ""} · Syncline`;
 }
 
+function showNodes() {
+  at("nodes-part").hidden = nodes.length < 2;
+  const now = performance.now() - nodesAt;
+  keyed(at("nodes"), nodes, ({ node }) => node, () => {
+    const cells = [h("th", { scope: "row", class: "mono" }), ...["Version", "Up for", "Last word", "Store answers in"].map((label) => h("td", { "data-label": label }))];
+    return {
+      node: h("tr", {}, ...cells),
+      update: (/** @type {any} */ each) => {
+        say(cells[0], each.self ? `${each.node} (this one)` : each.node);
+        say(cells[1], each.version);
+        say(cells[2], span(each.uptimeMs + now));
+        say(cells[3], each.self ? "now" : `${span(each.silentMs + now)} ago`);
+        say(cells[4], `${whole(each.storeMs)} ms`);
+      },
+    };
+  });
+}
+
 function showHealth() {
+  showNodes();
   if (!ready) return;
   // Ready is whether it answers; what waits for somebody is listed above.
   say(at("health-ready"), ready.ok ? "Ready" : "Not ready");

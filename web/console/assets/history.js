@@ -19,6 +19,8 @@ export function openHistory(/** @type {() => number} */ now) {
   /** @type {Run["id"][]} The page shown is the last; each is the id its rows come before. */
   let pages = [null];
   let asked = 0;
+  // A link may say whose history is meant.
+  let meant = new URLSearchParams(location.search).get("job");
 
   async function load() {
     const job = choice.value;
@@ -73,6 +75,8 @@ export function openHistory(/** @type {() => number} */ now) {
         (name) => ({ node: h("option", { value: name }, name), update() {} }),
       );
       if (!names.includes(kept) && names.length) choice.value = names[0];
+      if (meant !== null && names.includes(meant)) choice.value = meant;
+      meant = null;
       at("history-part").hidden = names.length === 0;
     },
     /** Reads the newest page of `job` again, if that is what is shown; an older page stays as it is. */

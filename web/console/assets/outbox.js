@@ -29,7 +29,7 @@ function show(/** @type {{ name: string, settings: boolean }[]} */ kinds) {
       h(
         "li",
         {},
-        h("div", {}, h("a", { class: "mono", href: `/api/entities/${encodeURIComponent(name)}` }, name)),
+        h("div", {}, h("a", { class: "mono", href: `/outbox/inbox?type=${encodeURIComponent(name)}` }, name)),
         h("p", { class: "note" }, settings ? "may be edited here" : "read only"),
       ),
     ),

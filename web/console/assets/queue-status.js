@@ -7,7 +7,7 @@ import { count, countdown, span, whole } from "./format.js";
  *   name: string, url?: string | null, concurrency: number, interval_ms: number, retry_delay_ms: number,
  *   counts: { waiting: number, running: number, retrying: number, done: number, failed: number, dead: number },
  *   rate_per_sec: number, left_ms: number | null, next_call_at: number | null, next_retry_at: number | null,
- *   paused: { until: number, reason: string } | null, breaker: "closed" | "open" | "probing", waits_for?: string | null,
+ *   paused: { until: number | null, reason: string } | null, breaker: "closed" | "open" | "probing", waits_for?: string | null,
  * }} QueueStatus
  */
 
@@ -27,6 +27,7 @@ export function doing(/** @type {QueueStatus} */ status, /** @type {number} */ n
   const { counts, breaker, paused, next_call_at: nextCallAt, next_retry_at: nextRetryAt } = status;
   const left = (/** @type {number} */ at) => (at - now >= 1_000 ? `in ${countdown(at - now)}` : "now");
   if (breaker === "probing") return { mood: "broken", words: "one call tries whether the API is well" };
+  if (paused?.until === null) return { mood: "paused", words: "paused by hand" };
   if (paused && paused.until > now) {
     if (paused.reason === "breaker") return { mood: "broken", words: `API failing, tried again ${left(paused.until)}` };
     return { mood: "paused", words: `429, goes on ${left(paused.until)}` };

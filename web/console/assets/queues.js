@@ -89,7 +89,7 @@ function createQueue({ name, url }) {
     { class: "queue" },
     h("div", { class: "queue-head" }, h("h3", { class: "mono" }, name), now),
     url ? h("p", { class: "note mono" }, url) : null,
-    h("dl", { class: "counts" }, ...COUNTS.map((each) => h("div", {}, h("dt", {}, each), figures[each]))),
+    h("dl", { class: "counts" }, ...COUNTS.map((each) => h("div", {}, h("dt", {}, h("a", { href: `/queue/keys?queue=${encodeURIComponent(name)}&state=${each}` }, each)), figures[each]))),
     terms,
     h("form", { class: "fields", "data-needs": `queue:${name}:add`, on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, "Keys"), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, "Add"))),
     told,

@@ -13,6 +13,10 @@ const TOPICS = /** @type {Record<string, [system: string, verb: string]>} */ ({ 
 
 /** Entries of the menu that show nothing to whoever may do none of these. */
 const MENU = /** @type {Record<string, string[]>} */ ({
+  "/lock": ["lock:?:see"],
+  "/state": ["state:?:read"],
+  "/kv": ["kv:?:read"],
+  "/nodes": ["node:*:read"],
   "/queue": ["queue:?:read"],
   "/viewer": ["viewer:*:count", "job:?:read"],
   "/outbox": ["outbox:*:read", "entity:?:read"],

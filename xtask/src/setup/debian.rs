@@ -27,8 +27,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "iproute2", need: Need::Cluster, present: || command::program("ip").is_some() },
     Package { name: "chromium", need: Need::Chromium, present: has_chromium },
     Package { name: "firefox-esr", need: Need::Firefox, present: has_firefox },
+    Package { name: "webkit2gtk-driver", need: Need::WebKit, present: has_webkit },
+    // It shows its pages on a screen, and there may be none.
+    Package { name: "xvfb", need: Need::WebKit, present: || command::program("Xvfb").is_some() },
     Package { name: "fontconfig", need: Need::Chromium, present: has_fontconfig },
-    Package { name: "python3-venv", need: Need::Moto, present: has_venv },
+    Package { name: "python3-venv", need: Need::Python, present: has_venv },
     // Book titles are Japanese; this family also brings the Latin letters.
     Package { name: "fonts-noto-cjk", need: Need::Chromium, present: has_japanese_font },
 ];
@@ -101,8 +104,8 @@ fn commands(machine: &Machine, names: &[&str]) -> Result<[Vec<String>; 2]> {
     if !machine.apt {
         bail!(
             "this machine has no apt-get, and these are missing: {names}\n\
-             Install their like yourself: PostgreSQL's server programs (initdb, postgres), `chromium` and `firefox` on \
-             the PATH, a Japanese font known to fontconfig; then run the same command again."
+             Install their like yourself: PostgreSQL's server programs (initdb, postgres), `chromium`, `firefox`, \
+             `WebKitWebDriver` and `Xvfb` on the PATH, a Japanese font known to fontconfig; then run the same command again."
         );
     }
     let install =
@@ -153,6 +156,10 @@ fn has_firefox() -> bool {
 pub(crate) fn firefox() -> Option<PathBuf> {
     let named = env::var_os("FIREFOX_PATH").map(PathBuf::from);
     named.or_else(|| command::program("firefox-esr")).or_else(|| command::program("firefox"))
+}
+
+fn has_webkit() -> bool {
+    command::program("WebKitWebDriver").is_some()
 }
 
 /// Debian's Python comes without what makes an environment.

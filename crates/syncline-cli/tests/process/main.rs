@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what was counted is told to whoever reads the run")]
 
 mod access;
+mod clients;
 mod commands;
 mod configuration;
 mod deploy;
@@ -16,7 +17,9 @@ mod mint;
 mod nodes;
 mod parts;
 mod queue;
+mod routes;
 mod schedule;
 mod secrets;
 mod serversync;
 mod slow;
+mod worker;

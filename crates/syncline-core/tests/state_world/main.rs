@@ -215,6 +215,13 @@ fn st_22_a_schedule_in_which_an_addition_was_once_lost_between_two_layouts() {
     fate::storm(5_090, &Faults { layouts: true, ..ALL_AT_ONCE }, None);
 }
 
+/// The layout changed while a context added: it took its key of the former layout, which says nothing any more, for a proof that the
+/// value was stored, and put the value off while it wrote the index. It died, and the index listed what was nowhere.
+#[test]
+fn st_22_a_schedule_in_which_an_entity_was_once_listed_and_not_stored() {
+    fate::storm(12_374, &Faults { layouts: true, ..ALL_AT_ONCE }, None);
+}
+
 /// A context was told of a value that had been written over in the meantime, and never looked.
 #[test]
 fn st_13_a_schedule_in_which_a_message_was_once_believed_more_than_storage() {

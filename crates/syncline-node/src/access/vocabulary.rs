@@ -63,7 +63,7 @@ mod tests {
         for (system, verbs, said) in [
             ("state", &["read", "write", "reset"][..], None),
             ("lock", &["see", "hold", "force"], None),
-            ("queue", &["read", "add", "urge", "manage"], None),
+            ("queue", &["read", "add", "urge", "manage", "work"], None),
             ("viewer", &["beat", "count"], None),
             ("job", &["read", "run"], None),
             ("ingest", &["send"], None),

@@ -14,7 +14,7 @@ use syncline_core::schedule::Gate;
 use super::*;
 use crate::inbox::{EntityKind, FileType};
 use crate::part::{BuildError, Setup};
-use crate::queue::PartQueue;
+use crate::queue::{Doer, PartQueue};
 use crate::schedule::{JobKind, Run};
 
 /// An app that declares one of everything that a system reads, and the parts that it needs.
@@ -443,13 +443,13 @@ fn qu_23_a_queue_is_declared_by_an_address_and_a_pace() {
          [[queues]]\nname = \"mixing\"\ninterval_ms = 1000\n";
     let queues = probe(file, crate::queue::config::read);
     let [geocode, post, mixing] = queues.as_slice() else { panic!("{queues:?}") };
-    let api = geocode.api.as_ref().unwrap();
+    let Doer::Api(api) = &geocode.doer else { panic!("{geocode:?}") };
     assert_eq!((geocode.settings.interval.as_millis(), geocode.settings.concurrency), (250, 1));
     assert_eq!((geocode.settings.retry.max_attempts, &api.method), (3, &http::Method::GET));
     assert!(api.success.iter().any(|statuses| statuses.contains(404)));
-    let api = post.api.as_ref().unwrap();
+    let Doer::Api(api) = &post.doer else { panic!("{post:?}") };
     assert_eq!((&api.method, api.headers[0].1.expose()), (&http::Method::POST, "application/json"));
-    assert!(mixing.api.is_none());
+    assert!(matches!(mixing.doer, Doer::Part));
     assert_eq!((mixing.settings.interval.as_millis(), mixing.settings.retry_delay.as_millis()), (1000, 500));
 
     let config = load(file).unwrap();

@@ -31,19 +31,40 @@ pub struct Error {
     facts: Value,
 }
 
-/// The body of every error.
-#[derive(Debug, Serialize, ToSchema)]
+/// The body of every error, as it is described.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase",
+    example = json!({ "error": "nightly is held by box-7 for 9000 ms more, unless it is renewed", "code": "held",
+        "holder": "box-7", "token": 41, "expiresInMs": 9_000 }))]
+#[allow(dead_code, reason = "describes what `Rendered` writes")]
 pub(crate) struct ErrorBody {
     /// `false`, where successes say `true`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     success: Option<bool>,
     /// One sentence for people.
-    error: Cow<'static, str>,
+    error: String,
     /// One stable word for programs.
+    code: String,
+    /// Of `forbidden`: the grant that is missing.
+    grant: Option<String>,
+    /// Of `quota`: the quota that is used up.
+    quota: Option<String>,
+    /// Of `held`: who has the lock, where the caller may know it.
+    holder: Option<String>,
+    /// Of `held`: the fencing token of whoever has it.
+    token: Option<u64>,
+    /// Of `held`: how much longer, unless the lease is renewed.
+    expires_in_ms: Option<u64>,
+}
+
+/// The body of every error, as it is written.
+#[derive(Debug, Serialize)]
+struct Rendered {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    success: Option<bool>,
+    error: Cow<'static, str>,
     code: &'static str,
     /// Facts of this error, where its code has any.
     #[serde(flatten)]
-    #[schema(ignore)]
     facts: Value,
 }
 
@@ -117,7 +138,7 @@ impl Error {
     pub(crate) fn render(&self, says_success: bool, id: Uuid) -> Response {
         let success = says_success.then_some(false);
         let facts = self.facts.clone();
-        let body = ErrorBody { success, error: self.message.clone(), code: self.code, facts };
+        let body = Rendered { success, error: self.message.clone(), code: self.code, facts };
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         let id = HeaderValue::from_str(&id.to_string()).expect("an id is plain ASCII");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::{Method, header};
+use serde_json::Value;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
@@ -42,7 +43,7 @@ pub(crate) fn base() -> OpenApi {
 }
 
 /// Adds what holds for all routes alike: how callers show who they are and what they need, and what every error looks like.
-pub(crate) fn complete(mut api: OpenApi, access_of: impl Fn(&Method, &str) -> Access) -> OpenApi {
+pub(crate) fn complete(mut api: OpenApi, access_of: impl Fn(&Method, &str) -> Access) -> Value {
     let components = api.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     let cookie = ApiKey::Cookie(ApiKeyValue::new(auth::COOKIE));
@@ -54,7 +55,25 @@ pub(crate) fn complete(mut api: OpenApi, access_of: impl Fn(&Method, &str) -> Ac
             describe_responses(operation);
         }
     }
-    api
+    let mut json = serde_json::to_value(&api).expect("the description is made of strings");
+    open_objects(&mut json);
+    json
+}
+
+/// An object of which nothing is said may have any members. Generators take it for one that has none.
+fn open_objects(json: &mut Value) {
+    match json {
+        Value::Array(items) => items.iter_mut().for_each(open_objects),
+        Value::Object(members) => {
+            let says_more = ["properties", "additionalProperties", "oneOf", "allOf", "anyOf"];
+            let is_object = members.get("type").is_some_and(|kind| kind == "object");
+            if is_object && !says_more.iter().any(|name| members.contains_key(*name)) {
+                members.insert("additionalProperties".to_owned(), Value::Bool(true));
+            }
+            members.values_mut().for_each(open_objects);
+        }
+        _ => {}
+    }
 }
 
 /// Says which grant an operation needs: `x-syncline-grant`. `owner` stands for what no grant allows, `any` for what any

@@ -90,10 +90,14 @@ impl Console {
         self.pages.iter().map(|(page, _)| page.path)
     }
 
-    /// A page in its layout, the link to itself marked. A file that is a whole page stays as it is.
+    /// A page in its layout, the link to itself marked, or to the page above it. A file that is a whole page stays as it is.
     fn compose(&self, path: &str, layout: &str, page: &str) -> String {
         let Some((head, main)) = page.split_once(MAIN) else { return page.to_owned() };
-        let link = format!("href=\"{path}\"");
+        let above = path
+            .get(1..)
+            .and_then(|rest| rest.split_once('/'))
+            .map_or(path, |(first, _)| &path[..=first.len()]);
+        let link = format!("href=\"{above}\"");
         let marked = format!("{link} aria-current=\"page\"");
         let menu = self.menu.replacen(&link, &marked, 1);
         let layout = if path == "/" { layout.replacen(&link, &marked, 1) } else { layout.to_owned() };

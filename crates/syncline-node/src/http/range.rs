@@ -1,34 +1,13 @@
-//! Which part of a listing is asked for, where names are listed by what they begin with, and how much of it fits.
+//! How much of a listing is asked for, and how much of it fits.
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use serde::Serialize;
 
 use super::Error;
 
 /// How many are listed when nobody says.
 const LIMIT_DEFAULT: usize = 100;
-
-/// What a listing is asked for.
-#[derive(Debug, Deserialize, IntoParams)]
-pub struct Range {
-    /// Those that begin with this; all if absent.
-    #[serde(default)]
-    pub prefix: String,
-    /// The `next` of the page before.
-    pub after: Option<String>,
-    /// At most this many, 100 if absent, 1,000 at most.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-}
-
-impl Range {
-    /// How many are wanted, `most` at most.
-    pub fn limit(&self, most: usize) -> Result<usize, Error> {
-        checked(self.limit, most)
-    }
-}
 
 /// How many are wanted, `most` at most.
 pub fn checked(limit: Option<usize>, most: usize) -> Result<usize, Error> {

@@ -18,6 +18,7 @@ use super::reserved::Reserved;
 use super::{ReservedKeys, Stored};
 use crate::Context;
 use crate::http::body::{Json, Path, Query};
+use crate::http::search::{self, Search};
 use crate::http::visible::Page;
 use crate::http::{Caller, Error, range};
 use crate::part::{Name, Routes, Rules, Service};
@@ -38,11 +39,14 @@ pub(super) fn routes() -> Routes {
         .with_rules(key("read"), routes!(read))
         .with_rules(key("write").body_max_bytes(WRITE_MAX_BYTES), routes!(write))
         .with_rules(key("write"), routes!(remove))
+        .with_rules(Rules::new().needs("node", "read", Name::All), routes!(super::nodes::list))
 }
 
 /// Which keys are asked for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub(crate) struct Wanted {
+    /// A text in the key, whatever its case.
+    q: Option<String>,
     /// Those that begin with this; all if absent.
     #[serde(default)]
     prefix: String,
@@ -65,10 +69,12 @@ pub(crate) struct KeyListing {
 
 /// What to store.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(example = json!({ "value": "hello", "ttlSec": 60 }))]
 pub(crate) struct Write {
     value: String,
     /// How long it lives from now on; for ever if absent.
+    #[serde(alias = "ttl_sec")]
     ttl_sec: Option<f64>,
 }
 
@@ -90,28 +96,47 @@ pub(crate) async fn list(
     Query(wanted): Query<Wanted>,
 ) -> Result<axum::Json<KeyListing>, Error> {
     let limit = range::checked(wanted.limit, LIST_MAX)?;
-    let page = Page { prefix: &wanted.prefix, after: wanted.after.as_deref(), limit };
     let values = wanted.values.unwrap_or(true);
+    // A search looks at keys alone; the values of those that it finds are read one by one.
+    let searches = wanted.q.as_deref().is_some_and(|text| !text.trim().is_empty());
     let visible = caller.visible("kv", "read");
-    let mut cut = visible.page(page);
-    while let Some(Page { prefix, after, limit }) = cut.next() {
-        let shown = reserved.covering(prefix).and_then(|reserved| reserved.keys);
-        let (entries, more): (Vec<Stored>, bool) = match shown {
-            Some(keys) => keys.list(prefix, after, limit).await?,
-            None => {
-                let asked = Asked { prefix, after, limit, values };
-                let page = context.count_store_errors(context.kv.page(asked).await)?;
-                (page.entries.into_iter().map(Stored::from).collect(), page.more)
-            }
-        };
-        cut.put(entries, more, |stored| &stored.key);
+    let mut search = Search::new(wanted.q.as_deref(), wanted.after, limit)?;
+    while let Some(step) = search.next() {
+        let page = Page { prefix: &wanted.prefix, after: step.after.as_deref(), limit: step.limit };
+        let mut cut = visible.page(page);
+        while let Some(Page { prefix, after, limit }) = cut.next() {
+            let shown = reserved.covering(prefix).and_then(|reserved| reserved.keys);
+            let (entries, more): (Vec<Stored>, bool) = match shown {
+                Some(keys) => keys.list(prefix, after, limit).await?,
+                None => {
+                    let asked = Asked { prefix, after, limit, values: values && !searches };
+                    let page = context.count_store_errors(context.kv.page(asked).await)?;
+                    (page.entries.into_iter().map(Stored::from).collect(), page.more)
+                }
+            };
+            cut.put(entries, more, |stored| &stored.key);
+        }
+        let (entries, more) = cut.end();
+        let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
+        let fits = |stored: &Stored, text: &str| search::contains(&stored.key, text);
+        search.put(entries, next, fits, |stored| stored.key.clone());
     }
-    let (mut entries, mut more) = cut.end();
+    let (mut entries, mut next) = search.end();
+    if values && searches {
+        for entry in &mut entries {
+            if reserved.covering(&entry.key).is_none_or(|reserved| reserved.keys.is_none()) {
+                let stored =
+                    context.count_store_errors(context.kv.get(&Key::new(entry.key.clone())?).await)?;
+                entry.value = stored.map(|stored| stored.value);
+            }
+        }
+    }
     if !values {
         entries.iter_mut().for_each(|entry| entry.value = None);
     }
-    more |= range::fit(&mut entries, LIST_BYTES_MAX);
-    let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
+    if range::fit(&mut entries, LIST_BYTES_MAX) {
+        next = entries.last().map(|entry| entry.key.clone());
+    }
     entries.retain(|entry| !reserved.is_hidden(&entry.key));
     Ok(axum::Json(KeyListing { entries, next }))
 }
@@ -175,7 +200,7 @@ fn writable(reserved: &ReservedKeys, key: String) -> Result<Key, Error> {
 
 fn ttl(seconds: f64) -> Result<Duration, Error> {
     let ttl = Duration::try_from_secs_f64(seconds).ok().filter(|ttl| !ttl.is_zero());
-    ttl.ok_or_else(|| Error::invalid("invalid-ttl", "ttl_sec must be more than zero"))
+    ttl.ok_or_else(|| Error::invalid("invalid-ttl", "ttlSec must be more than zero"))
 }
 
 impl From<Entry> for Stored {

@@ -1,11 +1,14 @@
 //! The kv as a part of a node.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use syncline_store::{Migrations, parts};
 
+use super::nodes::{self, Presence};
 use super::{ReservedKeys, http};
-use crate::http::auth;
-use crate::part::{BuildError, Kind, Part, Routes, Setup};
+use crate::http::{ConsoleFiles, auth};
+use crate::part::{BuildError, Kind, Page, Part, Routes, Setup};
 
 /// Keys with a time to live.
 #[derive(Debug, Default)]
@@ -36,7 +39,24 @@ impl Part for KvPart {
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
         let keys = ReservedKeys::default();
         keys.hide(auth::KEPT_PREFIX, "they are about who is signed in: /api/session changes them");
+        keys.hide(nodes::PREFIX, "they are about which nodes there are: /api/nodes lists them");
         setup.offer(keys);
+        let presence = Presence::new(Arc::clone(setup.kv), setup.node.as_str());
+        setup.offer(presence.clone());
+        let (said, taken_back) = (presence.clone(), presence);
+        setup.on_sweep("the word that this node is there", move || {
+            let said = said.clone();
+            async move { said.say().await }
+        });
+        setup.on_start(move |stop, tracker| {
+            let stop = stop.clone();
+            tracker.spawn(async move {
+                stop.cancelled().await;
+                taken_back.take_back().await;
+            });
+        });
+        setup.page("kv", Page::new::<ConsoleFiles>("/nodes", "nodes.html").in_menu_last("Nodes"));
+        setup.page("kv", Page::new::<ConsoleFiles>("/kv", "kv.html").in_menu_last("KV"));
         Ok(())
     }
 }

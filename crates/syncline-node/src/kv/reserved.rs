@@ -10,19 +10,26 @@ use utoipa::ToSchema;
 
 /// A key with its value, as it is answered.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({ "key": "greeting", "value": "hello", "ttlMs": 60_000, "ttl_ms": 60_000 }))]
 pub struct Stored {
     pub(super) key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<String>,
     /// How much longer it lives; `null` for ever.
     pub(super) ttl_ms: Option<u64>,
+    /// The same, by its former name.
+    #[serde(rename = "ttl_ms")]
+    #[schema(deprecated)]
+    former_ttl_ms: Option<u64>,
 }
 
 impl Stored {
     /// A key that lives for `ttl_left`, or for ever.
     pub fn new(key: String, value: String, ttl_left: Option<Duration>) -> Stored {
         let whole_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        Stored { key, value: Some(value), ttl_ms: ttl_left.map(whole_ms) }
+        let ttl_ms = ttl_left.map(whole_ms);
+        Stored { key, value: Some(value), ttl_ms, former_ttl_ms: ttl_ms }
     }
 }
 

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use syncline_core::lock::{InvalidLeaseId, InvalidName, InvalidTtl, LeaseId, Name, Refused, Token, Ttl};
 use syncline_store::lock::{Holding, LIST_MAX};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::routes;
 
 use crate::access::Principal;
 use crate::http::body::{Json, Path, Query};
-use crate::http::range::Range;
+use crate::http::range;
+use crate::http::search::{self, Search};
 use crate::http::visible::Page;
 use crate::http::{Caller, CallerQuota, Error, Recorder};
 use crate::lock::{Answer, Ask, Locks};
@@ -36,37 +37,39 @@ const BODY_MAX_BYTES: usize = 4 * 1024;
 
 /// What to acquire.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(example = json!({ "holder": "backup on db-2", "ttlMs": 30_000, "waitMs": 5_000 }))]
 pub(crate) struct Acquire {
     /// Who asks, for others to read; 1 to 128 bytes, `anonymous` if absent. Of a caller that is not the owner it begins
     /// with the subject: `subject`, or `subject/holder`; together it has 128 bytes at most.
     holder: Option<String>,
     /// How long the lease lasts unless it is renewed, 1,000 to 3,600,000; 15,000 if absent.
+    #[serde(alias = "ttl_ms")]
     ttl_ms: Option<u64>,
     /// How long to wait for it, 20,000 at most; 0 if absent.
-    #[serde(default)]
+    #[serde(default, alias = "wait_ms")]
     wait_ms: u64,
     /// A UUID for the lease, so that a request whose answer got lost can be sent again; made by the node if absent.
-    #[serde(rename = "leaseId")]
     lease_id: Option<String>,
 }
 
 /// Which lease to extend.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(example = json!({ "leaseId": "0197a3c2-9d1e-7c46-8a50-2f6f1f0c9b11", "ttlMs": 30_000 }))]
 pub(crate) struct Renew {
-    #[serde(rename = "leaseId")]
     lease_id: String,
     /// How long it lasts from now on; 15,000 if absent.
+    #[serde(alias = "ttl_ms")]
     ttl_ms: Option<u64>,
 }
 
 /// Which lease to end.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schema(example = json!({ "leaseId": "0197a3c2-9d1e-7c46-8a50-2f6f1f0c9b11" }))]
 pub(crate) struct Release {
     /// The lease; needed unless `force` is set.
-    #[serde(rename = "leaseId")]
     lease_id: Option<String>,
     /// End whatever lease is in force. Its holder finds out when it renews.
     #[serde(default)]
@@ -109,6 +112,25 @@ pub(crate) struct Lock {
     expires_in_ms: u64,
 }
 
+/// Which locks are asked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(rename_all = "camelCase")]
+pub(crate) struct Wanted {
+    /// A text in the name or the holder, whatever its case.
+    q: Option<String>,
+    /// Those whose names begin with this; all if absent.
+    #[serde(default)]
+    prefix: String,
+    /// Those that have been held for this long, or longer.
+    min_age_ms: Option<u64>,
+    /// The `next` of the page before.
+    after: Option<String>,
+    /// At most this many, 100 if absent, 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
 /// Several locks.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LockList {
@@ -127,24 +149,35 @@ pub(super) fn routes() -> Routes {
 }
 
 /// Lists the locks that are held, by name, as far as the caller may see them.
-#[utoipa::path(get, path = "/api/locks", tag = "lock", params(Range),
+#[utoipa::path(get, path = "/api/locks", tag = "lock", params(Wanted),
     responses((status = 200, body = LockList), (status = 400)))]
 pub(crate) async fn list(
     Service(locks): Service<Arc<Locks>>,
     Caller(caller): Caller,
-    Query(range): Query<Range>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<axum::Json<LockList>, Error> {
-    let page = Page { prefix: &range.prefix, after: range.after.as_deref(), limit: range.limit(LIST_MAX)? };
     let visible = caller.visible("lock", "see");
-    let mut cut = visible.page(page);
-    while let Some(part) = cut.next() {
-        let held = locks.list(part.prefix, part.after, part.limit).await?;
-        // A page that is not full is the last one.
-        let more = held.len() == part.limit;
-        cut.put(held, more, |held| &held.name);
+    let oldest = Duration::from_millis(wanted.min_age_ms.unwrap_or(0));
+    let limit = range::checked(wanted.limit, LIST_MAX)?;
+    let mut search = Search::new(wanted.q.as_deref(), wanted.after, limit)?.filtering(!oldest.is_zero());
+    while let Some(step) = search.next() {
+        let page = Page { prefix: &wanted.prefix, after: step.after.as_deref(), limit: step.limit };
+        let mut cut = visible.page(page);
+        while let Some(part) = cut.next() {
+            let held = locks.list(part.prefix, part.after, part.limit).await?;
+            // A page that is not full is the last one.
+            let more = held.len() == part.limit;
+            cut.put(held, more, |held| &held.name);
+        }
+        let (held, more) = cut.end();
+        let next = held.last().filter(|_| more).map(|last| last.name.clone());
+        let fits = |held: &Holding, text: &str| {
+            let has_text = search::contains(&held.name, text) || search::contains(&held.holder, text);
+            held.age >= oldest && has_text
+        };
+        search.put(held, next, fits, |held| held.name.clone());
     }
-    let (held, more) = cut.end();
-    let next = held.last().filter(|_| more).map(|last| last.name.clone());
+    let (held, next) = search.end();
     Ok(axum::Json(LockList { locks: held.into_iter().map(Lock::from).collect(), next }))
 }
 
@@ -162,7 +195,7 @@ pub(crate) async fn acquire(
 ) -> Result<axum::Json<Lease>, Error> {
     let wait = Duration::from_millis(asked.wait_ms);
     if wait > WAIT_MAX {
-        let message = format!("wait_ms must be at most {}", WAIT_MAX.as_millis());
+        let message = format!("waitMs must be at most {}", WAIT_MAX.as_millis());
         return Err(Error::invalid("invalid-wait", message));
     }
     let lease = match asked.lease_id {

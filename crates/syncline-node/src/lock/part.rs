@@ -60,7 +60,8 @@ impl Part for LockPart {
         });
         setup.offer(locks);
         setup.topic(Topic::new("lock").readable_by("lock", "see"));
-        setup.page("lock", Page::new::<ConsoleFiles>("/project", "project.html").in_menu("Lock"));
+        setup.page("lock", Page::new::<ConsoleFiles>("/lock", "lock.html").in_menu("Lock"));
+        setup.page("lock", Page::new::<ConsoleFiles>("/project", "project.html"));
         Ok(())
     }
 }

@@ -20,12 +20,14 @@ const PAGE: usize = 50;
 
 /// Every job.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobList)]
 pub(crate) struct Jobs {
     jobs: Vec<JobView>,
 }
 
 /// A page of history.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RunList)]
 pub(crate) struct Runs {
     runs: Vec<RunView>,
 }

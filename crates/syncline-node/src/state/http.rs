@@ -1,9 +1,11 @@
-//! `/api/state/{space}`: devices keep in step through a space; `/api/state`: which there are.
+//! `/api/state/{space}`: devices keep in step through a space; `/api/state`: which there are; `entities`: single entities, for servers.
 //!
 //! Asking makes nothing: a space begins with the first change that is sent to it.
 //!
 //! Changes are read and written by core's own JSON, so that a value leaves as it came, digit by digit. A batch is taken as a
 //! whole or not at all, and may be sent again: what is known already is no news.
+
+mod entities;
 
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use utoipa_axum::routes;
 
 use crate::Context;
 use crate::http::body::{self, Path, Query};
+use crate::http::search::{self, Search};
 use crate::http::{Caller, CallerQuota, Error, Recorder, range, visible};
 use crate::part::{Name, Routes, Rules, Service};
 use crate::state::States;
@@ -46,6 +49,7 @@ pub(crate) struct PullQuery {
 /// Changes after a number. Each is `{"id", "added" | "gone": stamp, "value"}` or `{"reset": stamp}`.
 #[derive(Serialize, ToSchema)]
 #[allow(dead_code, reason = "describes what is written by hand")]
+#[schema(as = ChangeList)]
 pub(crate) struct Changes {
     /// Which log this is; another one means that all numbers begin anew. `new`: there is no such space yet.
     epoch: String,
@@ -92,20 +96,36 @@ pub(crate) struct PushReply {
 /// Which spaces are asked for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub(crate) struct Spaces {
+    /// A text in the name, whatever its case.
+    q: Option<String>,
+    /// `full`: only those that have 90 % of what a space can hold, or more.
+    #[param(inline)]
+    state: Option<SpaceState>,
     /// Those behind this name: the `next` of the page before.
-    #[serde(default)]
-    after: String,
+    after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
+/// Which spaces are meant.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SpaceState {
+    Full,
+}
+
 /// Several spaces, by name.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct SpaceListing {
     spaces: Vec<SpaceSummary>,
-    /// What to send as `after` to get the next page; `null` at the end.
+    /// What to send as `after` to get the next page; `null` at the end. A search that has looked at as much as one question may ends its page
+    /// early.
     next: Option<String>,
+    /// What a space can hold, in entities and in bytes.
+    entities_max: u64,
+    bytes_max: u64,
 }
 
 /// One space.
@@ -135,6 +155,10 @@ pub(super) fn routes() -> Routes {
         .with_rules(space("read"), routes!(pull))
         .with_rules(space("write").body_max_bytes(BODY_MAX_BYTES), routes!(push))
         .with_rules(space("reset"), routes!(remove))
+        .with_rules(space("read"), routes!(entities::list))
+        .with_rules(space("read"), routes!(entities::read))
+        .with_rules(space("write").body_max_bytes(VALUE_MAX_BYTES), routes!(entities::write))
+        .with_rules(space("write"), routes!(entities::remove))
 }
 
 /// Lists spaces by name, a page at a time, as far as the caller may read them.
@@ -146,25 +170,35 @@ pub(crate) async fn list(
     Query(wanted): Query<Spaces>,
 ) -> Result<axum::Json<SpaceListing>, Error> {
     let limit = range::checked(wanted.limit, LIST_MAX)?;
-    if wanted.after.len() > AFTER_MAX_BYTES || wanted.after.contains('\0') {
+    if wanted.after.as_deref().is_some_and(|after| after.len() > AFTER_MAX_BYTES || after.contains('\0')) {
         return Err(Error::invalid("invalid-query", "after must be the name of a space"));
     }
-    let page = visible::Page { prefix: "", after: Some(&wanted.after), limit };
     let visible = caller.visible("state", "read");
-    let mut cut = visible.page(page);
-    while let Some(part) = cut.next() {
-        let (listed, more) = in_prefix(&states, part).await?;
-        cut.put(listed, more, |listed| &listed.name);
+    let full = wanted.state.is_some();
+    let mut search = Search::new(wanted.q.as_deref(), wanted.after, limit)?.filtering(full);
+    while let Some(step) = search.next() {
+        let page = visible::Page { prefix: "", after: step.after.as_deref(), limit: step.limit };
+        let mut cut = visible.page(page);
+        while let Some(part) = cut.next() {
+            let (listed, more) = in_prefix(&states, part).await?;
+            cut.put(listed, more, |listed| &listed.name);
+        }
+        let (listed, more) = cut.end();
+        let next = listed.last().filter(|_| more).map(|last| last.name.clone());
+        let fits = |listed: &Listed, text: &str| {
+            (!full || listed.is_nearly_full()) && search::contains(&listed.name, text)
+        };
+        search.put(listed, next, fits, |listed| listed.name.clone());
     }
-    let (listed, more) = cut.end();
-    let next = listed.last().filter(|_| more).map(|last| last.name.clone());
+    let (listed, next) = search.end();
     let spaces = listed.into_iter().map(|Listed { name, entities, bytes, number }| SpaceSummary {
         space: name,
         entities,
         bytes,
         number,
     });
-    Ok(axum::Json(SpaceListing { spaces: spaces.collect(), next }))
+    let (entities_max, bytes_max) = Listed::MOST;
+    Ok(axum::Json(SpaceListing { spaces: spaces.collect(), next, entities_max, bytes_max }))
 }
 
 /// Spaces that begin with a prefix, and whether there are more.
@@ -253,12 +287,13 @@ fn reply(pushed: Pushed) -> Result<axum::Json<PushReply>, Error> {
             let message = "the device has not heard of everything that is gone here: ask for what is new, then send again";
             Err(Error::new(StatusCode::CONFLICT, "reload", message))
         }
-        Pushed::Full => {
-            let message =
-                "the space holds as much as it can: remove something from it, or the space as a whole";
-            Err(Error::new(StatusCode::CONFLICT, "space-full", message))
-        }
+        Pushed::Full => Err(full()),
     }
+}
+
+fn full() -> Error {
+    let message = "the space holds as much as it can: remove something from it, or the space as a whole";
+    Error::new(StatusCode::CONFLICT, "space-full", message)
 }
 
 fn batch(bytes: &[u8]) -> Result<Batch, Error> {

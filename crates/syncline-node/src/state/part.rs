@@ -53,6 +53,8 @@ impl Part for StatePart {
         setup.topic(topic.readable_by("state", "read"));
         setup.offer(states);
         setup.page("state", Page::new::<ConsoleFiles>("/state", "state.html").in_menu("State"));
+        setup.page("state", Page::new::<ConsoleFiles>("/state/entities", "state-entities.html"));
+        setup.page("state", Page::new::<ConsoleFiles>("/state/try", "state-try.html"));
         setup.page("state", Page::new::<ConsoleFiles>("/state/frame", "state-frame.html").in_frames());
         Ok(())
     }

@@ -22,6 +22,7 @@ mod random_grants;
 mod routes;
 mod sessions;
 mod state;
+mod state_entities;
 mod tenants;
 mod texts_postgres;
 mod viewer;

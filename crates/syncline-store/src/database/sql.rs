@@ -18,7 +18,7 @@
 use crate::Backend;
 
 /// A statement in the words of each engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sql {
     sqlite: &'static str,
     postgres: &'static str,

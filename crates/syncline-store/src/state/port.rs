@@ -6,18 +6,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use syncline_core::state::{Change, Kept, Space, Stamp, Start, forgotten_ranges};
+use syncline_core::state::{Change, Kept, ServerWrite, Space, Stamp, Start, forgotten_ranges};
 use syncline_core::time::Timestamp;
 use tokio::sync::broadcast;
 
 use super::space_log::{self, EntityRow, Header, Merged, NumberedRow, Row, Written};
-use super::{Asked, Batch, Listed, Page, Pushed, ROOM_STEP, SPACES_MAX, SpaceChanged, States};
+use super::{
+    Asked, Batch, Condition, Entity, EntityPage, Listed, Page, Pushed, ROOM_STEP, SPACES_MAX, SpaceChanged,
+    States, Wrote, entities,
+};
 use crate::Error;
 use crate::database::{Database, Transaction, shared_statements, statements, values};
 use crate::state;
 
 shared_statements!("state":
-    OPEN, COUNT_SPACES, SPACE, NUMBER, KEEP_SPACE, RESET, MEASURE, LIST, REMOVE, FORGET_UNUSED);
+    OPEN, COUNT_SPACES, SPACE, NUMBER, KEEP_SPACE, RESET, MEASURE, LIST, REMOVE, FORGET_UNUSED, WEIGH_IDS, ENTITIES);
 statements!("state": LOCK, KNOWN, WRITE, WEIGH, PAGE, REMOVED, OLDEST_REMOVED, FORGET_ALL);
 
 /// How those who listen hear of changes, here and on other nodes.
@@ -39,6 +42,19 @@ pub(crate) struct Port {
 impl Port {
     pub(crate) fn new(database: Database, notices: Arc<dyn ChangeNotices>) -> Self {
         Self { database, notices }
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Tells those who listen of what a batch brought.
+    pub(super) fn tell(&self, space: &Space, pushed: &Pushed) {
+        if let Pushed::Taken { from, cursor, .. } = pushed
+            && cursor > from
+        {
+            self.notices.send(space.as_str(), *cursor);
+        }
     }
 }
 
@@ -66,12 +82,28 @@ impl States for Port {
             })
             .await?;
         let Some(pushed) = pushed else { return Ok(Pushed::Full) };
-        if let Pushed::Taken { from, cursor, .. } = &pushed
-            && cursor > from
-        {
-            self.notices.send(space.as_str(), *cursor);
-        }
+        self.tell(space, &pushed);
         Ok(pushed)
+    }
+
+    async fn entity(&self, space: &Space, id: &str) -> Result<Option<Entity>, Error> {
+        let (name, id) = (space.as_str().to_owned(), id.to_owned());
+        self.database.read(move |transaction| Box::pin(entities::one(transaction, name, id))).await
+    }
+
+    async fn entities(&self, space: &Space, after: &str, limit: usize) -> Result<EntityPage, Error> {
+        let (name, after, limit) = (space.as_str().to_owned(), after.to_owned(), state::check_list(limit)?);
+        self.database.read(move |transaction| Box::pin(entities::page(transaction, name, after, limit))).await
+    }
+
+    async fn write(
+        &self,
+        space: &Space,
+        id: &str,
+        write: ServerWrite,
+        condition: Condition,
+    ) -> Result<Wrote, Error> {
+        entities::write(self, space, id, &write, &condition).await
     }
 
     async fn number(&self, space: &Space) -> Result<u64, Error> {
@@ -107,7 +139,7 @@ impl States for Port {
     }
 }
 
-async fn now(transaction: &mut Transaction<'_>) -> Result<Timestamp, Error> {
+pub(super) async fn now(transaction: &mut Transaction<'_>) -> Result<Timestamp, Error> {
     Ok(Timestamp::from_ms(transaction.now_ms().await?.unsigned_abs()))
 }
 
@@ -143,13 +175,13 @@ pub(crate) async fn pull(
     }
 }
 
-async fn read_header(transaction: &mut Transaction<'_>, name: &str) -> Result<Header, Error> {
+pub(super) async fn read_header(transaction: &mut Transaction<'_>, name: &str) -> Result<Header, Error> {
     let row: Option<Row> = transaction.query_first(SPACE, &values![name]).await?;
     Ok(row.map_or_else(Header::none, Header::read))
 }
 
 /// What a batch came to; `None` where nothing of it may be kept, because there is no room.
-async fn push(
+pub(super) async fn push(
     transaction: &mut Transaction<'_>,
     name: &str,
     mut batch: Batch,
@@ -194,7 +226,7 @@ async fn push(
 }
 
 /// What is known of the entities of a batch, by id with their numbers.
-async fn known(
+pub(super) async fn known(
     transaction: &mut Transaction<'_>,
     name: &str,
     changes: &[Change],

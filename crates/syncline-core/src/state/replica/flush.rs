@@ -167,7 +167,7 @@ impl Replica {
                     let index = matches!(self.index.layout().kind(&key), Kind::Index(_));
                     if lacks && index && self.phase == Phase::Loading {
                         self.work.write_after_loading(key);
-                    } else if lacks && self.is_put_off(&key, &asked) {
+                    } else if lacks && self.is_put_off(&key, &asked, &lacking) {
                         self.work.read(key);
                     } else if lacks {
                         lacking.insert(key);
@@ -187,13 +187,13 @@ impl Replica {
     }
 
     /// Whether the entity under `key` waits for an index that was `asked` for, does not say all and is to be read again: the two
-    /// are written at once, so that a put that is refused leaves nothing behind.
-    fn is_put_off(&self, key: &str, asked: &Set) -> bool {
+    /// are written at once, so that a put that is refused leaves nothing behind. An index that is `lacking` is written now.
+    fn is_put_off(&self, key: &str, asked: &Set, lacking: &Set) -> bool {
         let layout = self.index.layout();
         let Kind::Entity(id) = layout.kind(key) else { return false };
         let index = layout.index_key(id);
         let again = asked.contains(&index) && self.work.dirty.contains(&index);
-        again && !self.seen.is_complete(&index) && self.ops.wait_for(&index)
+        again && !lacking.contains(&index) && !self.seen.is_complete(&index) && self.ops.wait_for(&index)
     }
 
     /// Changes to the index are taken in before entities, so that these are known to be listed.

@@ -374,7 +374,8 @@ impl Replica {
         self.announce(&changes);
     }
 
-    /// The values behind these keys are stored, as far as operations up to `number` made them.
+    /// The values behind these keys are stored, as far as operations up to `number` made them. Keys of a layout that is not in use
+    /// any more say nothing: values are looked for elsewhere.
     fn settle_values(&mut self, keys: &Set, number: u64) {
         let layout = self.index.layout();
         let settle = |held: &mut Held| {
@@ -384,8 +385,10 @@ impl Replica {
         };
         for key in keys.iter() {
             match layout.kind(key) {
-                Kind::Entity(id) => self.values.get_mut(id).into_iter().for_each(settle),
-                Kind::Packed => self.values.for_each_value(settle),
+                Kind::Entity(id) if layout != Layout::A => {
+                    self.values.get_mut(id).into_iter().for_each(settle);
+                }
+                Kind::Packed if layout == Layout::A => self.values.for_each_value(settle),
                 _ => {}
             }
         }

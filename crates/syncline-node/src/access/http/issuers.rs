@@ -42,6 +42,7 @@ pub(crate) struct IssuerKeyView {
 
 /// The issuers of a node.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = IssuerList)]
 pub(crate) struct Issuers {
     issuers: Vec<IssuerView>,
 }

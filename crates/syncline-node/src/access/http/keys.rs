@@ -52,6 +52,7 @@ pub(crate) struct ApiKeyView {
 
 /// The keys of a node.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ApiKeyList)]
 pub(crate) struct Keys {
     keys: Vec<ApiKeyView>,
 }

@@ -60,6 +60,7 @@ pub(crate) struct RevocationView {
 
 /// A page of revocations.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RevocationList)]
 pub(crate) struct Revocations {
     revocations: Vec<RevocationView>,
     /// What to send as `after` to get the next page; `null` at the end.

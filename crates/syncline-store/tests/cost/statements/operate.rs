@@ -7,16 +7,16 @@ use syncline_core::lock::{LeaseId, Name, Ttl};
 use syncline_core::outbox::{EntityType, Moment, SenderId, Verdict};
 use syncline_core::queue::{Answer, Kind, Outcome};
 use syncline_core::schedule::{Bucket, Cost, Reason};
-use syncline_core::state::Space;
 use syncline_core::state::names::HORIZON;
+use syncline_core::state::{ServerWrite, Space, Value};
 use syncline_core::time::Timestamp;
 use syncline_store::Store;
 use syncline_store::inbox::Arrival;
 use syncline_store::lock::Request;
 use syncline_store::outbox::{self, NewEntry, Receipt, Which};
-use syncline_store::queue::{GivenUp, List};
+use syncline_store::queue::{GivenUp, List, NewTask};
 use syncline_store::schedule::{self, Dead, Ending, Filter, Intent, Keep, Nodes, Show};
-use syncline_store::state::{Asked, Batch};
+use syncline_store::state::{Asked, Batch, Condition};
 
 use super::fill::{put, removed, rules};
 
@@ -37,6 +37,15 @@ async fn queue(store: &Store, size: usize, round: usize) {
     let some = |from: usize| (from..from + 5).map(|n| format!("key {n}")).collect::<Vec<_>>();
     let fresh: Vec<String> = (0..5).map(|n| format!("fresh {round} {n}")).collect();
     queues.enqueue("own", &rules, Kind::New, &fresh).await.unwrap();
+    let carrying = (0..3).map(|n| NewTask {
+        input: Some("1".to_owned()),
+        delay: (n == 0).then_some(Duration::from_secs(60)),
+        expires_in: Some(Duration::from_secs(60)),
+        ..NewTask::from(format!("carrying {round} {n}"))
+    });
+    queues.enqueue_tasks("own", &rules, Kind::Priority, carrying.collect()).await.unwrap();
+    queues.pause("own").await.unwrap();
+    queues.resume("own", &rules).await.unwrap();
     for kind in [Kind::New, Kind::Priority, Kind::Retry, Kind::Again] {
         queues.enqueue("own", &rules, kind, &some(size - 50 - 10 * round)).await.unwrap();
     }
@@ -223,4 +232,10 @@ async fn state(store: &Store, round: usize) {
     ];
     states.push(&space, Batch { after, epoch: page.epoch, changes }).await.unwrap();
     states.forget(5).await.unwrap();
+    states.entity(&space, "entity7").await.unwrap();
+    let listed = states.entities(&space, "", 3).await.unwrap();
+    states.entities(&space, listed.next.as_deref().unwrap_or_default(), 3).await.unwrap();
+    let put = ServerWrite::Put { value: Value::read("{}").unwrap(), schema: None };
+    states.write(&space, "entity8", put, Condition::None).await.unwrap();
+    states.write(&space, &format!("new {round}"), ServerWrite::Remove, Condition::None).await.unwrap();
 }
