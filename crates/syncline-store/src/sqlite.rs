@@ -416,6 +416,7 @@ mod tests {
         let prepare = move |connection: &mut Connection| {
             connection.execute_batch(
                 "CREATE TABLE syncline_entity_sample (id TEXT PRIMARY KEY, payload, sender, entry, changed_at, received_at, place); \
+                 CREATE TABLE syncline_route_sample AS SELECT * FROM sync_outbox WHERE FALSE; \
                  CREATE TABLE system_settings (key, name, value)",
             ).unwrap();
             let mut prepared = 0;

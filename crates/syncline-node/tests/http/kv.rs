@@ -8,11 +8,11 @@ use crate::world::World;
 async fn vw_03_keys_are_put_read_listed_and_removed() {
     let world = World::new("").await;
     let put = world.json("PUT", "/api/kv/a%2Fb", "{\"value\":\"1\"}").await;
-    assert_eq!(put.value(), json!({ "key": "a/b", "value": "1", "ttl_ms": null }));
+    assert_eq!(put.value(), json!({ "key": "a/b", "value": "1", "ttlMs": null, "ttl_ms": null }));
     world.json("PUT", "/api/kv/a%2Fa", "{\"value\":\"2\",\"ttl_sec\":60}").await;
     assert_eq!(
         world.get("/api/kv/a%2Fb").await.value(),
-        json!({ "key": "a/b", "value": "1", "ttl_ms": null })
+        json!({ "key": "a/b", "value": "1", "ttlMs": null, "ttl_ms": null })
     );
     let listed = world.get("/api/kv?prefix=a/&limit=10").await.value();
     let keys: Vec<_> =
