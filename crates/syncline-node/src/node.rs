@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{AuditLog, Credentials, Quotas};
 use crate::config::Config;
-use crate::events::Bus;
+use crate::events::{Bus, Relay};
 use crate::http::auth::Auth;
 use crate::http::guard::Guard;
 use crate::http::{self, Console, Endpoints, Readiness, Streams};
@@ -203,6 +203,9 @@ impl Context {
         self.auth.credentials().start(halt, workers);
         let starts = std::mem::take(&mut self.built().starts);
         starts.into_iter().for_each(|start| start(halt, workers));
+        if let Some(relay) = Relay::new(&self.events, &self.store, &self.node) {
+            workers.spawn(relay.run(halt.clone()));
+        }
     }
 
     /// Brings the gauges of all parts up to date.

@@ -139,7 +139,7 @@ impl States {
             };
             match heard {
                 Ok(SpaceChanged { space, number }) => {
-                    self.events.publish_in(EVENT, &space, &News { space: &space, number });
+                    self.events.publish_here_in(EVENT, &space, &News { space: &space, number });
                 }
                 Err(RecvError::Lagged(missed)) => tracing::warn!(
                     missed,

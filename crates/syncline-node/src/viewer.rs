@@ -341,7 +341,7 @@ impl Viewers {
     async fn publish_snapshots(&self) {
         loop {
             self.snapshot_wanted.notified().await;
-            self.bus.publish("viewer", &self.snapshot());
+            self.bus.publish_here("viewer", &self.snapshot());
             tokio::time::sleep(SNAPSHOT_EVERY).await;
         }
     }
@@ -362,7 +362,7 @@ impl Viewers {
         });
         for name in told.into_iter().flatten() {
             tracing::info!(event = name, "viewers came or went");
-            self.bus.publish(name, &self.snapshot());
+            self.bus.publish_here(name, &self.snapshot());
         }
     }
 

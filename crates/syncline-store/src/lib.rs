@@ -42,6 +42,7 @@ pub mod state;
 
 mod clock;
 mod error;
+mod messages;
 mod migration;
 mod minute;
 mod names;
@@ -61,6 +62,7 @@ pub use self::error::{Error, REASON_MAX_BYTES};
 use self::inbox::Inbox;
 use self::kv::Kv;
 use self::lock::Locks;
+pub use self::messages::{MESSAGE_MAX_BYTES, MESSAGES_MAX, Message, Messages};
 pub use self::migration::{Former, Migrations, Step, migration_sql};
 pub use self::minute::{MINUTE, minute_before, next_minute};
 pub use self::names::{DEFAULT_SCHEMA, SCHEMA_MAX_BYTES};
@@ -373,6 +375,23 @@ impl Store {
             // What was written is what others see.
             Engine::Sqlite(_) => Ok(()),
             Engine::Postgres(engine) => engine.announce(topic).await,
+        }
+    }
+
+    /// Messages of the processes that share this store, from now on; `None` where there can be no other.
+    #[must_use]
+    pub fn messages(&self) -> Option<Messages> {
+        match &self.engine {
+            Engine::Sqlite(_) => None,
+            Engine::Postgres(engine) => Some(engine.messages()),
+        }
+    }
+
+    /// Sends messages to all who listen now, this process included: up to [`MESSAGES_MAX`] of up to [`MESSAGE_MAX_BYTES`].
+    pub async fn send_messages(&self, messages: &[String]) -> Result<(), Error> {
+        match &self.engine {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(engine) => engine.send_messages(messages).await,
         }
     }
 

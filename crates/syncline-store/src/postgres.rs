@@ -52,6 +52,7 @@ use tokio::time::timeout;
 
 use crate::database::Sql;
 use crate::inbox::port::Table;
+use crate::messages::Messages;
 use crate::names::{Schema, Statements};
 use crate::news::{self, Topic};
 use crate::options::Opening;
@@ -69,6 +70,9 @@ use self::servers::Servers;
 use self::session::Session;
 use self::session::Statement;
 pub(crate) use self::state::PostgresNotices;
+
+/// The channel on which processes tell each other what happens.
+const MESSAGES_CHANNEL: &str = "messages";
 
 /// How long a call waits for a connection.
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -215,6 +219,20 @@ impl Engine {
         let (channel, own) = (self.schema().channel(topic.channel()), self.notices.own().to_string());
         let mut session = self.statement().await?;
         session.execute(self.query("SELECT pg_notify($1, $2)").bind(channel).bind(own)).await?;
+        session.commit().await
+    }
+
+    /// What the processes that share the store tell each other.
+    pub(crate) fn messages(&self) -> Messages {
+        Messages::new(self.notices.subscribe(self, MESSAGES_CHANNEL))
+    }
+
+    /// Sends messages to all of them.
+    pub(crate) async fn send_messages(&self, messages: &[String]) -> Result<(), Error> {
+        let channel = self.schema().channel(MESSAGES_CHANNEL);
+        let mut session = self.statement().await?;
+        let send = "SELECT count(pg_notify($1, message)) FROM unnest($2::text[]) message";
+        session.execute(self.query(send).bind(channel).bind(messages.to_vec())).await?;
         session.commit().await
     }
 

@@ -81,9 +81,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            connections: 4_096,
+            connections: 16_384,
             connections_per_address: 512,
-            event_streams: 512,
+            event_streams: 10_000,
             header_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),

@@ -13,23 +13,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, StatusCode, header};
 use metrics::Gauge;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_stream::wrappers::BroadcastStream;
-use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
 
 use super::principal::{Caller, forbidden, owners_alone};
 use super::{CallerQuota, Error, caller};
 use crate::Context;
 use crate::access::{Credentials, Principal, StreamPlace};
 use crate::clock;
-use crate::events::Event;
+use crate::events::{Heard, Interest, Subscription, frame};
 use crate::metrics::Registry;
 use crate::part::Topic;
 use crate::server::{AddressPermit, AddressPermits};
@@ -101,20 +100,20 @@ pub(crate) async fn events(
     let reader = Caller::of(request.extensions())?;
     let topics = readable(&reader, wanted_topics(&context.topics, &wanted)?, wanted.contains_key("topics"))?;
     // Listen first: what happens between here and the first answers is then heard, not lost.
-    let heard = BroadcastStream::new(context.events.listen());
+    let heard = listen(&context, &topics, &reader);
     let mut first = Vec::new();
     for Wanted { topic, about } in &topics {
         let Some(beginning) = &topic.first else { continue };
         for thing in about {
             if let Some(facts) = beginning.first(Some(thing)).await? {
-                first.push(sse::Event::default().event(topic.name).data(facts));
+                first.push(frame(topic.name, &facts));
             }
         }
         if about.is_empty()
             && hears(&reader, topic, None)
             && let Some(facts) = beginning.first(None).await?
         {
-            first.push(sse::Event::default().event(topic.name).data(facts));
+            first.push(frame(topic.name, &facts));
         }
     }
     let Some(taken) = context.streams.take(address) else {
@@ -124,26 +123,32 @@ pub(crate) async fn events(
     };
     let place = CallerQuota::of(&context, &reader, address).open_stream()?;
     let ended = ended(&context, &reader);
-    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE_EVERY);
-    let stream = stream_of(&context, heard, first, topics, reader, (taken, place)).take_until(ended);
-    let mut response = Sse::new(stream).keep_alive(keep_alive).into_response();
-    // Asks nginx not to collect events before it passes them on.
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    let frames = frames(&context, heard, first, &reader, (taken, place)).take_until(ended);
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache"),
+        // Asks nginx not to collect events before it passes them on.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, Body::from_stream(kept_alive(frames))).into_response())
+}
+
+/// What the reader hears of its topics from now on.
+fn listen(context: &Context, topics: &[Wanted], reader: &Arc<Principal>) -> Subscription {
+    let interest = |wanted: &Wanted| Interest { topic: wanted.topic.name, about: wanted.about.clone() };
+    let interests = topics.iter().map(interest).collect();
+    let known: Vec<Topic> = topics.iter().map(|wanted| wanted.topic.clone()).collect();
+    let reader = Arc::clone(reader);
+    context.events.subscribe(interests, move |event| {
+        let topic = known.iter().find(|topic| topic.name == event.topic());
+        topic.is_some_and(|topic| hears(&reader, topic, event.about.as_deref()))
+    })
 }
 
 /// A topic, and what of it the reader wants to hear of alone; all of it if that is empty.
 struct Wanted {
     topic: Topic,
     about: Vec<String>,
-}
-
-impl Wanted {
-    fn covers(&self, event: &Event) -> bool {
-        let wanted = |about: &str| self.about.iter().any(|thing| thing == about);
-        self.topic.name == event.topic()
-            && (self.about.is_empty() || event.about.as_deref().is_some_and(wanted))
-    }
 }
 
 /// The topics that a reader may hear of. One that it named and may not hear of is refused; where it named none, it gets
@@ -216,41 +221,46 @@ async fn taken_back(credentials: Credentials, reader: Arc<Principal>) {
     tokio::time::sleep(REVOKED_WITHIN.mul_f64(rand::random())).await;
 }
 
-fn stream_of(
+/// The frames of a stream: `hello`, how things are, and then what happens.
+fn frames(
     context: &Context,
-    heard: BroadcastStream<Event>,
-    first: Vec<sse::Event>,
-    topics: Vec<Wanted>,
-    reader: Arc<Principal>,
+    heard: Subscription,
+    first: Vec<Bytes>,
+    reader: &Principal,
     taken: (Taken, StreamPlace),
-) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
+) -> impl Stream<Item = Bytes> + use<> {
+    let is_owner = reader.is_owner();
     // Strangers need not know which weaknesses to try.
-    let hello = if reader.is_owner() {
+    let hello = if is_owner {
         json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") })
     } else {
         json!({})
     };
     // Streams that end together, as with their node, must not come back together.
     let retry = RECONNECT_AFTER.mul_f64(0.5 + rand::random::<f64>());
-    let hello = sse::Event::default().event("hello").data(hello.to_string()).retry(retry);
-    let rest = heard.filter_map(move |event| {
+    let hello: Bytes = format!("retry: {}\nevent: hello\ndata: {hello}\n\n", retry.as_millis()).into();
+    let rest = heard.map(move |heard| {
         let _held = &taken;
-        let wanted = |event: &Event| {
-            let topic = topics.iter().find(|topic| topic.covers(event));
-            topic.is_some_and(|wanted| hears(&reader, &wanted.topic, event.about.as_deref()))
-        };
-        let event = match event {
-            Ok(event) if wanted(&event) => Some(sse::Event::default().event(event.name).data(event.data)),
-            Ok(_) => None,
-            Err(Lagged(missed)) => {
-                // How many there were of others is nobody's business.
-                let missed = reader.is_owner().then_some(missed);
-                Some(sse::Event::default().event("lagged").data(json!({ "missed": missed }).to_string()))
+        match heard {
+            Heard::Frame(frame) => frame,
+            // How many there were of others is nobody's business.
+            Heard::Missed(missed) => {
+                frame("lagged", &json!({ "missed": missed.filter(|_| is_owner) }).to_string())
             }
-        };
-        async move { event }
+        }
     });
-    stream::iter(std::iter::once(hello).chain(first)).chain(rest).map(Ok)
+    stream::iter(std::iter::once(hello).chain(first)).chain(rest)
+}
+
+/// The same, with a comment after each silence.
+fn kept_alive(frames: impl Stream<Item = Bytes>) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(Box::pin(frames), async |mut frames| {
+        match tokio::time::timeout(KEEP_ALIVE_EVERY, frames.next()).await {
+            Ok(Some(frame)) => Some((Ok(frame), frames)),
+            Ok(None) => None,
+            Err(_) => Some((Ok(Bytes::from_static(b":\n\n")), frames)),
+        }
+    })
 }
 
 fn wanted_topics(known: &[Topic], asked: &HashMap<String, String>) -> Result<Vec<Wanted>, Error> {

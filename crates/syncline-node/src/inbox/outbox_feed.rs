@@ -27,7 +27,7 @@ pub(super) async fn publish(entities: Entities, events: Bus, stop: CancellationT
         }
         match entities.outbox().stats().await {
             Ok(stats) if told != Some(stats) => {
-                events.publish("outbox", &super::http::OutboxView::of(&stats));
+                events.publish_here("outbox", &super::http::OutboxView::of(&stats));
                 told = Some(stats);
             }
             Ok(_) => {}

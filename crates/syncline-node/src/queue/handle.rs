@@ -206,7 +206,7 @@ impl QueueHandle {
 
     /// Tells everybody how it is.
     pub(super) fn publish(&self, view: &StatusView) {
-        self.events.publish_in("queue", &self.name, view);
+        self.events.publish_here_in("queue", &self.name, view);
     }
 
     /// Ends runs with these answers, and passes on what has a result.

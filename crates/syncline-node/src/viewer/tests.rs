@@ -181,7 +181,7 @@ async fn vw_25_a_room_that_was_empty_unnoticed_is_told_as_left_and_entered() {
     world.time.pass(Duration::from_secs(3_600));
     node.beat("a").await.unwrap();
     let mut told = Vec::new();
-    while told.last() != Some(&"viewer.occupied") {
+    while told.last().is_none_or(|last| last != "viewer.occupied") {
         let name = events.recv().await.unwrap().name;
         told.extend((name != "viewer").then_some(name));
     }

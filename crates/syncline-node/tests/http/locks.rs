@@ -233,7 +233,10 @@ async fn lk_09_what_happens_to_a_lock_is_told() {
         }
     };
     let (name, facts) = next().await;
-    assert_eq!((name, &facts["name"], &facts["holder"]), ("lock.acquired", &json!("project"), &json!("ann")));
+    assert_eq!(
+        (&*name, &facts["name"], &facts["holder"]),
+        ("lock.acquired", &json!("project"), &json!("ann"))
+    );
     assert_eq!((&facts["token"], &facts["ttlMs"]), (&lease["token"], &json!(15_000)));
     assert_eq!(next().await.0, "lock.released");
 }

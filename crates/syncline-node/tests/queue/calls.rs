@@ -236,7 +236,7 @@ async fn qu_23_results_and_progress_are_told_as_events() {
     while results.len() < 2 || last["counts"]["done"] != 2 {
         let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap();
         let data: Value = serde_json::from_str(&event.data).unwrap();
-        match event.name {
+        match &*event.name {
             "queue.result" => results.push(data),
             "queue" => last = data,
             _ => {}
