@@ -226,7 +226,7 @@ fn stream_of(
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> + use<> {
     // Strangers need not know which weaknesses to try.
     let hello = if reader.is_owner() {
-        json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") })
+        json!({ "node": context.node.name(), "version": env!("CARGO_PKG_VERSION") })
     } else {
         json!({})
     };
