@@ -31,6 +31,7 @@ const NOT_RUN = /** @type {[RegExp, string][]} */ ([
   [/^syncline serve( &)?$/, "the node is started by the test, on a port of its own"],
   [/^syncline demo upstreams( --listen .*)?$/, "the stand-ins are started by the test, on a port of their own"],
   [/--(watch|follow)$/, "runs until it is ended"],
+  [/^syncline worker /, "runs until it is ended; tests of processes run workers of every kind"],
   [/\/api\/guestbook/, "a part of the reader's own: examples/own-part has a test"],
   [/^(esbuild app\.js|cp node_modules\/syncline)/, "has a test of its own, below: the result has to run in a browser"],
 ]);
@@ -46,6 +47,7 @@ const MAY_FAIL = /** @type {[RegExp, string][]} */ ([
   [/^curl -sN --max-time/, "ends the stream by its time limit"],
   [/^syncline token revoke/, "the issuer is in shop.toml, which the test's node does not have; a process test does it with one that has"],
   [/^syncline key remove box-7/, "it was removed a page before"],
+  [/^syncline queue remove words tide/, "it was removed a page before"],
   [/^syncline doctor --from/, "both addresses stand for the reader's own"],
 ]);
 
@@ -176,7 +178,7 @@ test("cn_13 every JavaScript snippet is whole with the package, and every JSON s
   }
 });
 
-const DOORS = ["state", "lock", "autosave", "queue", "viewer", "wasm"];
+const DOORS = ["state", "lock", "autosave", "queue", "viewer", "wasm", "client", "run-worker", "react"];
 const aliases = Object.fromEntries([
   ...DOORS.map((door) => [`syncline/${door}`, join(ROOT, `web/pkg/${door}.js`)]),
   ["syncline", join(ROOT, "web/pkg/syncline.js")],

@@ -32,7 +32,7 @@ throttled("cn_02 the overview lists what was given up, with the way to it, and s
   await expect(trouble).toBeVisible();
   await expect(page).toHaveTitle(/^\(\d\) Overview · \S+ · Syncline$/);
   await trouble.click();
-  await expect(page.getByRole("heading", { level: 1, name: "Queue" })).toBeInViewport();
+  await expect(page.getByRole("heading", { level: 1, name: "Keys of throttled" })).toBeInViewport();
 });
 
 // "No call has these words", of a call that was there.

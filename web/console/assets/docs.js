@@ -1,7 +1,5 @@
-// The documents: the frame around them, and contents that are folded on a phone.
+// The documents: the frame around them. They are whole without it.
 
 import { openPage } from "./app.js";
 
 openPage();
-const contents = /** @type {HTMLDetailsElement | null} */ (document.querySelector(".docs-contents"));
-if (contents && matchMedia("(max-width: 55rem)").matches) contents.open = false;

@@ -108,9 +108,9 @@ fn whole(title: &str, name: &str, words: &str, html: &str) -> String {
          <label class=\"visually-hidden\" for=\"docs-q\">Search the documents</label>\
          <input id=\"docs-q\" name=\"q\" type=\"search\" maxlength=\"200\" placeholder=\"Search\" value=\"{words}\">\
          <button class=\"button small\" type=\"submit\">Find</button></form>\n\
-         <details class=\"docs-contents\" open><summary>Contents</summary>\
-         <nav aria-label=\"Documents\">{contents}</nav></details>\n</div>\n\
-         <article class=\"docs-text\">\n{html}</article>\n</div>"
+         <a class=\"docs-jump\" href=\"#contents\">Contents</a>\n</div>\n\
+         <article class=\"docs-text\">\n{html}</article>\n\
+         <nav class=\"docs-contents\" id=\"contents\" aria-label=\"Documents\">{contents}</nav>\n</div>"
     )
 }
 

@@ -35,7 +35,8 @@ async fn cn_12_documents_are_pages_with_addresses_of_their_own() {
             "{path}"
         );
     }
-    let hostile = world.get("/docs?q=%3Cscript%3E%22").await.text();
+    let hostile = world.get("/docs?q=%3Cscript%3E%22").await;
+    let hostile = hostile.text();
     assert!(!hostile.contains("<script>\"") && hostile.contains("&lt;script&gt;"), "{hostile}");
     world.get("/docs/nothing").await.refused(404, "not-found");
     world.get("/docs/../Cargo").await.refused(404, "not-found");
