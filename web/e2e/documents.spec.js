@@ -4,13 +4,14 @@
 // for anything. A tutorial starts a node of its own, with the file that it has written.
 // What cannot be pasted here is named below with its reason.
 
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { chmod, copyFile, cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { commands, expectOutput, ROOT, run, snippets } from "./support/documents.js";
 import { openDatabase } from "./support/sqlite.js";
 import { expect, test as base } from "@playwright/test";
 import { build } from "esbuild";
@@ -18,11 +19,9 @@ import { Node } from "./support/node.js";
 
 import { startUpstreams } from "../../apps/stand-ins/e2e/upstreams.js";
 
-const ROOT = join(import.meta.dirname, "../..");
 const PLATFORM_README = "crates/syncline-browser/js/README.md";
 const BOOKSHELF_README = "apps/bookshelf/browser/js/README.md";
 const BINARY = process.env.SYNCLINE_BIN ?? "";
-const COMMAND_MAX_MS = 60_000;
 
 /** By the beginning of a command: why it is not run here. */
 const NOT_RUN = /** @type {[RegExp, string][]} */ ([
@@ -32,6 +31,7 @@ const NOT_RUN = /** @type {[RegExp, string][]} */ ([
   [/^syncline serve( &)?$/, "the node is started by the test, on a port of its own"],
   [/^syncline demo upstreams( --listen .*)?$/, "the stand-ins are started by the test, on a port of their own"],
   [/--(watch|follow)$/, "runs until it is ended"],
+  [/^syncline worker /, "runs until it is ended; tests of processes run workers of every kind"],
   [/\/api\/guestbook/, "a part of the reader's own: examples/own-part has a test"],
   [/^(esbuild app\.js|cp node_modules\/syncline)/, "has a test of its own, below: the result has to run in a browser"],
 ]);
@@ -47,37 +47,12 @@ const MAY_FAIL = /** @type {[RegExp, string][]} */ ([
   [/^curl -sN --max-time/, "ends the stream by its time limit"],
   [/^syncline token revoke/, "the issuer is in shop.toml, which the test's node does not have; a process test does it with one that has"],
   [/^syncline key remove box-7/, "it was removed a page before"],
+  [/^syncline queue remove words tide/, "it was removed a page before"],
   [/^syncline doctor --from/, "both addresses stand for the reader's own"],
 ]);
 
-/** @typedef {{ language: string, file?: string, text: string, line: number }} Snippet */
-
-/** @returns {Promise<Snippet[]>} */
-async function snippets(/** @type {string} */ document) {
-  const text = await readFile(join(ROOT, document), "utf8");
-  return [...text.matchAll(/^```(\w+)(?: file=(\S+))?\n([^]*?)^```/gm)].map(({ 1: language, 2: file, 3: body, index }) => ({
-    language,
-    file,
-    text: body,
-    line: text.slice(0, index).split("\n").length + 1,
-  }));
-}
-
-/** Commands of a snippet with their line; what continues on the next line is one. */
-function commands(/** @type {Snippet} */ { text, line }) {
-  /** @type {{ command: string, line: number }[]} */
-  const found = [];
-  let open = "";
-  for (const [at, each] of text.split("\n").entries()) {
-    const joined = open + each;
-    open = joined.endsWith("\\") ? `${joined.slice(0, -1)} ` : "";
-    // A comment is one behind two spaces, or a line of its own.
-    const command = joined.replace(/(^|\s{2,})#.*$/, "").trim();
-    if (open === "" && command !== "") found.push({ command, line: line + at });
-  }
-  return found;
-}
-
+// These two go on in a browser: tutorials.spec.js does all that they say.
+const IN_BROWSER = ["docs/tutorial-frontend.md", "docs/tutorial-extension.md"];
 const documents = ["README.md", ...(await readdir(join(ROOT, "docs"))).filter((name) => name.endsWith(".md")).sort().map((name) => `docs/${name}`), PLATFORM_README, BOOKSHELF_README];
 
 const test = /** @type {import("@playwright/test").TestType<import("@playwright/test").PlaywrightTestArgs & { world: any }, {}>} */ (
@@ -98,7 +73,7 @@ const test = /** @type {import("@playwright/test").TestType<import("@playwright/
   })
 );
 
-for (const document of documents) {
+for (const document of documents.filter((name) => !IN_BROWSER.includes(name))) {
   test(`cn_13 every command of ${document} does what it says`, async ({ world: { folder, node, upstreams } }) => {
     test.setTimeout(240_000);
     const environment = {
@@ -163,13 +138,6 @@ for (const document of documents) {
   });
 }
 
-/** What was said is what the document shows; `…` stands for anything on its line, and for any lines where it is alone. */
-function expectOutput(/** @type {string} */ said, /** @type {string} */ shown, /** @type {string} */ place) {
-  const escape = (/** @type {string} */ text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const lines = shown.trimEnd().split("\n").map((line) => (line.trim() === "…" ? "[^]*" : line.split("…").map(escape).join(".*")));
-  expect(said.trimEnd(), place).toMatch(new RegExp(`^${lines.join("\\n")}$`));
-}
-
 test("cn_13 every TOML snippet is a configuration that its program takes", async () => {
   const folder = await mkdtemp(join(tmpdir(), "syncline-documents-"));
   for (const document of documents) {
@@ -210,7 +178,7 @@ test("cn_13 every JavaScript snippet is whole with the package, and every JSON s
   }
 });
 
-const DOORS = ["state", "lock", "autosave", "queue", "viewer", "wasm"];
+const DOORS = ["state", "lock", "autosave", "queue", "viewer", "wasm", "client", "run-worker", "react"];
 const aliases = Object.fromEntries([
   ...DOORS.map((door) => [`syncline/${door}`, join(ROOT, `web/pkg/${door}.js`)]),
   ["syncline", join(ROOT, "web/pkg/syncline.js")],
@@ -317,12 +285,3 @@ test("re_08 the React snippet of the state guide renders on a server, and follow
     await rm(folder, { recursive: true, force: true });
   }
 });
-
-/** @returns {Promise<{ code: number, output: string }>} */
-function run(/** @type {string} */ command, /** @type {string} */ cwd, /** @type {Record<string, string | undefined>} */ environment) {
-  return new Promise((resolve) => {
-    execFile("bash", ["--norc", "-o", "pipefail", "-c", command], { cwd, env: environment, timeout: COMMAND_MAX_MS }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : typeof error.code === "number" ? error.code : 128, output: stdout + stderr });
-    });
-  });
-}

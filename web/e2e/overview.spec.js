@@ -26,13 +26,13 @@ throttled("cn_02 the overview lists what was given up, with the way to it, and s
   await expect.poll(async () => (await told()).dead + (await told()).failed, { timeout: 60_000 }).toBeGreaterThan(0);
   await open(page, "/");
   await expect(page.getByText("Not in this version yet")).toHaveCount(0);
-  await expect(page.locator("#lock-note")).toHaveText("1 lock held on this node");
+  await expect(page.locator("#lock-note")).toHaveText("1 lock held");
   await expect(page.locator("#outbox-note")).toHaveText("Nothing waits");
   const trouble = page.locator("#attention").getByRole("link", { name: /^Queue throttled: \d+ (dead|failed)/ });
   await expect(trouble).toBeVisible();
   await expect(page).toHaveTitle(/^\(\d\) Overview · \S+ · Syncline$/);
   await trouble.click();
-  await expect(page.getByRole("heading", { level: 1, name: "Queue" })).toBeInViewport();
+  await expect(page.getByRole("heading", { level: 1, name: "Keys of throttled" })).toBeInViewport();
 });
 
 // "No call has these words", of a call that was there.

@@ -40,7 +40,7 @@ test("cn_02 paused, silent, long held and full are listed behind what is dead an
   });
   assert.deepEqual(found.map(({ words, href }) => `${words} -> ${href}`), [
     "1 change of the outbox given up -> /outbox/entries?state=dead",
-    "Queue a b is paused -> /queue/keys?queue=a%20b&state=waiting",
+    "Queue a b is paused -> /queue?q=a%20b",
     "Node there has been silent for 2 min -> /nodes",
     "Lock nightly has been held by box-7 for 2 h -> /lock?one=nightly",
     "Space cart is nearly full -> /state?state=full",

@@ -1,11 +1,15 @@
 //! The platform's own commands, one file each. Those of apps come from [`parts`](crate::parts).
 
 mod audit;
+mod completions;
+mod config;
 mod doctor;
+mod entities;
 mod jobs;
 mod key;
 mod kv;
 mod lock;
+mod man;
 mod migrate;
 mod outbox;
 mod queue;
@@ -36,8 +40,10 @@ pub(crate) enum Command {
     Outbox(outbox::Outbox),
     /// Make the tables of systems in a database, or print the SQL that does.
     Migrate(migrate::Migrate),
-    /// Show and remove spaces of shared state.
+    /// Show and change spaces of shared state.
     State(state::State),
+    /// Read and change entities that came from elsewhere.
+    Entities(entities::Entities),
     /// Read and change keys.
     Kv(kv::Kv),
     /// Make, list and remove keys for boxes, dashboards and servers.
@@ -46,8 +52,14 @@ pub(crate) enum Command {
     Token(token::Token),
     /// Show who did what, and who was refused.
     Audit(audit::Audit),
+    /// Begin a configuration, and look at it.
+    Config(config::Config),
     /// Check what a node needs to run.
     Doctor(doctor::Doctor),
+    /// Print what a shell needs to complete commands.
+    Completions(completions::Completions),
+    /// Write the manual pages.
+    Man(man::Man),
 }
 
 impl Command {
@@ -62,11 +74,15 @@ impl Command {
             Command::Outbox(outbox) => outbox.run().await,
             Command::Migrate(migrate) => migrate.run().await,
             Command::State(state) => state.run().await,
+            Command::Entities(entities) => entities.run().await,
             Command::Kv(kv) => kv.run().await,
             Command::Key(key) => key.run().await,
             Command::Token(token) => token.run().await,
             Command::Audit(audit) => audit.run().await,
+            Command::Config(config) => config.run(),
             Command::Doctor(doctor) => doctor.run().await,
+            // They are about the whole program, which is put together in `syncline.rs`.
+            Command::Completions(_) | Command::Man(_) => unreachable!("done before"),
         }
     }
 }

@@ -3,13 +3,16 @@
 //! Finds it by `SYNCLINE_URL`, shows `SYNCLINE_TOKEN`, follows no redirects and turns every refusal into the sentence the
 //! node gave for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::{Stream, StreamExt, TryStreamExt};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::answer::{items, text};
+use crate::output;
 
 /// How long a node may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,6 +23,9 @@ const STREAM_SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Longest answer, and longest refusal, that is read. What is at the address may be no node at all.
 const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
 const REFUSAL_MAX_BYTES: usize = 64 * 1024;
+
+/// Names that are told where none is like the one that was asked for.
+const NAMES_SHOWN: usize = 8;
 
 /// Longest event that is read from a stream.
 const EVENT_MAX_BYTES: usize = 1024 * 1024;
@@ -33,6 +39,15 @@ pub struct Target {
     /// Print JSON, for programs.
     #[arg(long)]
     pub json: bool,
+    /// What to show the node; @FILE reads it from a file. In the environment it is in no list of processes.
+    #[arg(
+        id = "bearer",
+        long = "token",
+        env = "SYNCLINE_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
+    token: Option<String>,
 }
 
 /// The node said no, in a sentence.
@@ -82,8 +97,14 @@ impl Target {
             .read_timeout(STREAM_SILENCE_MAX)
             .build()
             .context("cannot prepare requests")?;
-        let token = std::env::var("SYNCLINE_TOKEN").ok().filter(|token| !token.is_empty());
-        Ok(Client { http, url: self.url.clone(), token })
+        let token = match self.token.as_deref().and_then(|token| token.strip_prefix('@')) {
+            Some(file) => {
+                let read = std::fs::read_to_string(file);
+                Some(read.with_context(|| format!("cannot read the token in {file}"))?.trim().to_owned())
+            }
+            None => self.token.clone(),
+        };
+        Ok(Client { http, url: self.url.clone(), token: token.filter(|token| !token.is_empty()) })
     }
 }
 
@@ -112,7 +133,10 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = self.send(request).await?;
+        let response = match self.send(request).await {
+            Err(error) => return Err(self.with_names(error, path).await),
+            Ok(response) => response,
+        };
         let whole =
             whole(response, ANSWER_MAX_BYTES).await.with_context(|| format!("cannot ask {}", self.url))?;
         serde_json::from_slice(&whole).with_context(|| format!("{} did not answer with JSON", self.url))
@@ -174,6 +198,28 @@ impl Client {
         })
     }
 
+    /// What is called like none of its kind is told with the names that are most like it, or with those there are.
+    async fn with_names(&self, error: anyhow::Error, path: &[&str]) -> anyhow::Error {
+        let (&["api", kind @ ("queues" | "jobs"), wanted, ..], Some(refusal)) =
+            (path, error.downcast_ref::<Refusal>())
+        else {
+            return error;
+        };
+        if refusal.status != StatusCode::NOT_FOUND {
+            return error;
+        }
+        let listed = async {
+            let answer =
+                self.send(self.request(Method::GET, &["api", kind], &[])?.timeout(ANSWER_TIMEOUT)).await?;
+            anyhow::Ok(serde_json::from_slice::<Value>(&whole(answer, ANSWER_MAX_BYTES).await?)?)
+        };
+        let Ok(listed) = listed.await else { return error };
+        let known: Vec<&str> = items(&listed, kind).iter().map(|each| text(each, "name")).collect();
+        let Some(hint) = suggestion(wanted, &known) else { return error };
+        let Refusal { status, sentence, body } = refusal;
+        Refusal { status: *status, sentence: format!("{sentence}; {hint}"), body: body.clone() }.into()
+    }
+
     fn request(
         &self,
         method: Method,
@@ -196,7 +242,15 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
-        let response = match request.send().await {
+        let asked = output::is_verbose()
+            .then(|| (request.try_clone().and_then(|it| it.build().ok()), Instant::now()));
+        let sent = request.send().await;
+        if let Some((Some(request), since)) = asked {
+            let came = sent.as_ref().map_or("no answer".to_owned(), |response| response.status().to_string());
+            let (method, url, took) = (request.method(), request.url(), since.elapsed().as_millis());
+            output::remark(format_args!("{method} {url}: {came} in {took} ms"))?;
+        }
+        let response = match sent {
             Ok(response) => response,
             Err(error) if error.is_connect() => {
                 bail!(
@@ -222,6 +276,22 @@ impl Client {
             None => bail!("{} answered {status}: is that a Syncline node?", self.url),
         }
     }
+}
+
+/// Which of the known names was meant, or which there are.
+fn suggestion(wanted: &str, known: &[&str]) -> Option<String> {
+    if known.contains(&wanted) {
+        return None;
+    }
+    let likeness = |name: &&&str| strsim::jaro_winkler(&wanted.to_lowercase(), &name.to_lowercase());
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    Some(if likeness(&best) > 0.75 {
+        format!("did you mean {best:?}?")
+    } else {
+        let shown = known.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let more = if known.len() > NAMES_SHOWN { ", …" } else { "" };
+        format!("there are {shown}{more}")
+    })
 }
 
 /// The whole body, if it is not too long.
@@ -262,6 +332,14 @@ fn next_event(read: &mut Vec<u8>) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cn_23_a_name_that_is_none_is_told_with_the_one_that_was_meant() {
+        assert_eq!(suggestion("wrods", &["lookups", "words"]).as_deref(), Some("did you mean \"words\"?"));
+        assert_eq!(suggestion("x", &["lookups", "words"]).as_deref(), Some("there are lookups, words"));
+        assert_eq!(suggestion("words", &["words"]), None);
+        assert_eq!(suggestion("words", &[]), None);
+    }
 
     #[test]
     fn events_are_read_whole_whatever_the_pieces() {

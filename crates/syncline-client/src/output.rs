@@ -3,6 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether remarks are left out, and whether requests are told. Set once, before anything is said.
+static QUIET: AtomicBool = AtomicBool::new(false);
+static VERBOSE: AtomicBool = AtomicBool::new(false);
 
 /// The command was not used as it can be. Ends with exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +30,17 @@ pub enum Tone {
     Bad,
     /// It matters less than what is around it.
     Quiet,
+}
+
+/// How much is said beside results and errors: nothing, or every request too.
+pub fn set_talk(is_quiet: bool, is_verbose: bool) {
+    QUIET.store(is_quiet, Ordering::Relaxed);
+    VERBOSE.store(is_verbose, Ordering::Relaxed);
+}
+
+/// Whether every request is told.
+pub(crate) fn is_verbose() -> bool {
+    VERBOSE.load(Ordering::Relaxed)
 }
 
 /// Writes a line of results. A reader that has seen enough (`| head`) is no failure.
@@ -55,6 +71,9 @@ pub fn replace_line(text: impl Display) -> anyhow::Result<()> {
 
 /// Says something that is no result, on standard error.
 pub fn remark(text: impl Display) -> anyhow::Result<()> {
+    if QUIET.load(Ordering::Relaxed) {
+        return Ok(());
+    }
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 

@@ -52,6 +52,8 @@ pub struct Config {
     pub database_listen_url: Option<Secret>,
     /// Most connections to a PostgreSQL server.
     pub database_connections: u32,
+    /// What people call the node, over restarts; the machine's name and something random where absent.
+    pub node: Option<String>,
     /// The schema of our tables on PostgreSQL.
     pub schema: String,
     /// Whether the tables are brought up to date when the node starts; otherwise they have to be there.
@@ -95,6 +97,8 @@ pub struct Flags {
     pub database_listen_url: Option<String>,
     /// `--database-connections`
     pub database_connections: Option<String>,
+    /// `--node`
+    pub node: Option<String>,
     /// `--schema`
     pub schema: Option<String>,
     /// `--no-migrate`
@@ -343,6 +347,7 @@ impl<'a> Settings<'a> {
             self.wrong("database_listen_url", "is for PostgreSQL, and the database is none");
         }
         let database_connections = self.database_connections();
+        let node = self.setting("node", ("--node", flags.node.as_deref()), "SYNCLINE_NODE", settings::node);
         let schema = self
             .setting("schema", ("--schema", flags.schema.as_deref()), "SYNCLINE_SCHEMA", settings::schema)
             .unwrap_or_else(|| syncline_store::DEFAULT_SCHEMA.to_owned());
@@ -377,6 +382,7 @@ impl<'a> Settings<'a> {
             database_url,
             database_listen_url,
             database_connections,
+            node,
             schema,
             migrate,
             token,

@@ -12,6 +12,7 @@ mod admission;
 pub(crate) mod auth;
 pub(crate) mod caller;
 mod cors;
+mod docs;
 mod door;
 mod error;
 mod events;
@@ -26,6 +27,7 @@ mod record;
 mod rules;
 pub(crate) mod search;
 mod session;
+mod settings;
 mod sign_in;
 pub(crate) mod visible;
 
@@ -114,7 +116,9 @@ fn frame() -> Routes {
         .with_rules(health(), routes!(health::alive))
         .with_rules(health(), routes!(health::ready))
         .with_rules(Rules::new().needs("node", "metrics", Name::All), routes!(metrics::metrics))
+        .with_rules(Rules::new().needs("node", "metrics", Name::All), routes!(metrics::history))
         .with(routes!(openapi::openapi))
+        .with(routes!(settings::settings))
         .with_rules(session(), routes!(sign_in::session))
         .with_rules(session().recorded_as("session", "sign-in"), routes!(sign_in::sign_in))
         .with_rules(session().recorded_as("session", "sign-out"), routes!(sign_in::sign_out))
@@ -131,4 +135,6 @@ fn files() -> Routes {
     Routes::new()
         .with_rules(Rules::embedded(), routes!(pages::asset))
         .with_rules(Rules::embedded(), routes!(pages::package))
+        .with_rules(Rules::embedded(), routes!(docs::first))
+        .with_rules(Rules::embedded(), routes!(docs::one))
 }

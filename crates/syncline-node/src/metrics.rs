@@ -4,6 +4,9 @@
 //! that counting costs an addition and no look-up, and a scrape shows zeros instead of gaps. Each node has its own
 //! [`Registry`]; nothing is global.
 
+pub(crate) mod history;
+mod process;
+
 use std::sync::Arc;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
@@ -39,6 +42,12 @@ impl Registry {
             registry.gauge("syncline_node_start_time_seconds", "When the node started, since 1970.", &[]);
         started_at.set(clock::wall().as_ms() as f64 / 1_000.0);
         registry
+    }
+
+    /// Says what the node is called.
+    pub(crate) fn name_node(&self, name: &str) {
+        let help = "Always 1; its label is what people call the node.";
+        self.gauge("syncline_node_name_info", help, &[("node", name)]).set(1.0);
     }
 
     /// Something that only grows. By convention its name ends in `_total`.
@@ -77,7 +86,9 @@ impl Registry {
 
     /// Everything in Prometheus' text format.
     pub fn render(&self) -> String {
-        self.handle.render()
+        let mut text = self.handle.render();
+        process::render(&mut text);
+        text
     }
 
     /// Sorts recorded durations into their classes. Between scrapes somebody has to, or they pile up in memory.

@@ -25,6 +25,7 @@ use crate::http::guard::Guard;
 use crate::http::{self, Console, Endpoints, Readiness, Streams};
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Registry;
+use crate::metrics::history::{History, SAMPLE_EVERY};
 use crate::part::{BuildError, Built, Services, Setup, Sweeping, Topic};
 use crate::server;
 
@@ -80,7 +81,11 @@ impl From<syncline_store::Error> for StartError {
 
 /// The name of one process among the nodes, which no other process has or had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeId(Arc<str>);
+pub struct NodeId {
+    whole: Arc<str>,
+    /// Up to where it is the name that people know.
+    name_len: usize,
+}
 
 impl NodeId {
     /// The machine's name, for people, and something random, for uniqueness.
@@ -89,18 +94,29 @@ impl NodeId {
         let host = system.nodename().to_string_lossy().into_owned();
         let fits = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
         let host: String = host.split('.').next().unwrap_or_default().chars().filter(fits).take(32).collect();
-        NodeId(format!("{host}-{:010x}", rand::random::<u64>() >> 24).into())
+        let id = NodeId::named(&host);
+        NodeId { name_len: id.whole.len(), ..id }
     }
 
-    /// The name.
+    /// A name that somebody gave, which stays the same over restarts, and something random, for uniqueness.
+    pub fn named(name: &str) -> NodeId {
+        NodeId { whole: format!("{name}-{:010x}", rand::random::<u64>() >> 24).into(), name_len: name.len() }
+    }
+
+    /// What no other process has or had.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.whole
+    }
+
+    /// What people call it: the name that somebody gave, or all of it where nobody did.
+    pub fn name(&self) -> &str {
+        &self.whole[..self.name_len]
     }
 }
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.whole)
     }
 }
 
@@ -136,6 +152,8 @@ pub struct Context {
     pub(crate) limited: LogThrottle,
     pub(crate) endpoints: Endpoints,
     pub(crate) openapi: Bytes,
+    /// What was counted within the last hour.
+    pub(crate) history: History,
     services: Services,
     /// What the parts asked to be called for.
     built: Mutex<Built>,
@@ -146,7 +164,8 @@ impl Context {
     /// Puts the parts together for a node that listens on `address`. Starts nothing.
     pub async fn new(config: Config, store: Store, address: SocketAddr) -> Result<Arc<Context>, StartError> {
         let registry = Registry::new();
-        let (events, node) = (Bus::new(), NodeId::random());
+        let (events, node) = (Bus::new(), config.node.as_deref().map_or_else(NodeId::random, NodeId::named));
+        registry.name_node(node.name());
         let kv = store.kv();
         let credentials = Credentials::new(&config.credentials);
         let mut setup = Setup {
@@ -190,6 +209,7 @@ impl Context {
             registry,
             endpoints,
             openapi,
+            history: History::default(),
         }))
     }
 
@@ -211,6 +231,12 @@ impl Context {
     /// Brings the gauges of all parts up to date.
     pub(crate) fn measure(&self) {
         self.built().scrapes.iter().for_each(|measure| measure());
+    }
+
+    /// Remembers what is counted now.
+    fn sample(&self) {
+        self.measure();
+        self.history.sample(crate::clock::wall(), &self.registry.render());
     }
 
     fn built(&self) -> std::sync::MutexGuard<'_, Built> {
@@ -307,10 +333,12 @@ async fn keep_house(context: Arc<Context>, halt: CancellationToken) {
     let mut tidy = tokio::time::interval(TIDY_EVERY);
     sweep(&context, &sweeps).await;
     let mut readiness = tokio::time::interval(READINESS_EVERY);
+    let mut samples = tokio::time::interval(SAMPLE_EVERY);
     loop {
         tokio::select! {
             () = halt.cancelled() => return,
             _ = tidy.tick() => context.registry.tidy(),
+            _ = samples.tick() => context.sample(),
             _ = readiness.tick() => context.readiness.look(&context.store).await,
             () = next_minute() => sweep(&context, &sweeps).await,
         }

@@ -3,6 +3,7 @@
 // it is never left blank when only the stream is refused. Leaves to the page what is read and shown.
 
 import { Frame } from "./frame.js";
+import { translate } from "./language.js";
 import { openLive } from "./live.js";
 import { hear, listen } from "./news.js";
 import { hideForbidden, whoAmI } from "./session.js";
@@ -18,9 +19,11 @@ import { hideForbidden, whoAmI } from "./session.js";
  */
 export function openPage({ read = async () => {}, on = {}, tick = () => {} } = {}) {
   listen(on);
+  const translated = translate();
   const frame = new Frame(() => live.retryNow());
   const refresh = oneAtATime(async () => {
     try {
+      await translated;
       // What may be asked for and pressed has to be known before anything is shown.
       const session = await whoAmI();
       // A node that asks for a token need not be asked anything else before, and its audit has one refusal less.

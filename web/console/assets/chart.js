@@ -2,7 +2,8 @@
 // Guarantees a sentence that says the same as the drawing, and a fixed height, so that data moves nothing.
 
 import { h, s, say } from "./dom.js";
-import { clock, count, moment, span } from "./format.js";
+import { clock, count, moment, span, whole, zone } from "./format.js";
+import { t } from "./language.js";
 import { scrub } from "./scrub.js";
 
 const HOUR_MS = 3_600_000;
@@ -39,7 +40,7 @@ export function openChart(figure, { height, axes }) {
     const words = inWords(data.points, layout.from, data.now);
     svg.setAttribute("aria-label", words);
     say(caption, words);
-    if (readout.dataset.picked !== "true") say(readout, `last ${span(data.now - layout.from)}`);
+    if (readout.dataset.picked !== "true") say(readout, t(`last ${span(data.now - layout.from)}`, `直近 ${span(data.now - layout.from)}`));
   }
 
   if (axes) {
@@ -53,8 +54,8 @@ export function openChart(figure, { height, axes }) {
         say(
           readout,
           point
-            ? `${clock(point.at, true)}: ${count(point.viewers, "viewer")}, ${point.visible} visible`
-            : `last ${span(data.now - layout.from)}`,
+            ? `${clock(point.at, true)} ${zone(point.at)}: ${t(`${count(point.viewers, "viewer")}, ${point.visible} visible`, `${whole(point.viewers)} 人、表示中 ${point.visible} 人`)}`
+            : t(`last ${span(data.now - layout.from)}`, `直近 ${span(data.now - layout.from)}`),
         );
       },
     });
@@ -141,15 +142,17 @@ function grid({ x, y, from, now, top, edge, width, height }) {
 /** The text alternative: now, the most, and how long nobody was there. */
 function inWords(/** @type {Point[]} */ points, /** @type {number} */ from, /** @type {number} */ now) {
   const inside = points.filter((point) => point.at >= from && point.at <= now);
-  if (!inside.length) return "No figures yet: the node has just started.";
+  if (!inside.length) return t("No figures yet: the node has just started.", "まだ値がありません。ノードは起動したばかりです。");
   const most = inside.reduce((best, point) => (point.viewers > best.viewers ? point : best));
   const emptyMs = inside.reduce(
     (sum, point, i) => sum + (point.viewers ? 0 : (inside[i + 1]?.at ?? now) - point.at),
     0,
   );
-  const since = `Since ${moment(inside[0].at, now)}: `;
-  if (!most.viewers) return `${since}nobody.`;
-  return `${since}at most ${count(most.viewers, "viewer")} (${moment(most.at, now)}); nobody for ${span(emptyMs)} of ${span(now - inside[0].at)}.`;
+  const begun = `${moment(inside[0].at, now)} ${zone(inside[0].at)}`;
+  const since = t(`Since ${begun}: `, `${begun} から：`);
+  if (!most.viewers) return `${since}${t("nobody.", "閲覧者なし。")}`;
+  const [top, empty, all] = [moment(most.at, now), span(emptyMs), span(now - inside[0].at)];
+  return `${since}${t(`at most ${count(most.viewers, "viewer")} (${top}); nobody for ${empty} of ${all}.`, `最大 ${whole(most.viewers)} 人（${top}）、${all} のうち ${empty} は不在。`)}`;
 }
 
 function niceTop(/** @type {number} */ n) {

@@ -1,6 +1,10 @@
 // A cron expression in words, for the shapes people write; any other expression is shown as it is. Pure.
 // Fields: [second] minute hour day month weekday, in UTC, as the schedule reads them.
 
+import { t } from "./language.js";
+
+const DAYS = ["日", "月", "火", "水", "木", "金", "土", "日"];
+const UNITS = /** @type {Record<string, string>} */ ({ second: "秒", minute: "分", hour: "時間" });
 const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const NAMES = { SUN: 0, MON: 1, TUE: 2, WED: 3, THU: 4, FRI: 5, SAT: 6 };
 
@@ -13,32 +17,32 @@ export function cronInWords(expression) {
   const everyDay = day === "*" && weekday === "*";
   const byClock = everyDay && hour === "*";
 
-  if (byClock && minute === "*") return everyUnit(second, "second", second === "0" ? "every minute" : null) ?? plain;
+  if (byClock && minute === "*") return everyUnit(second, "second", second === "0" ? t("every minute", "毎分") : null) ?? plain;
   if (second !== "0") return plain;
-  if (byClock) return everyUnit(minute, "minute", minute === "0" ? "every hour" : null) ?? hourly(minute) ?? plain;
+  if (byClock) return everyUnit(minute, "minute", minute === "0" ? t("every hour", "毎時") : null) ?? hourly(minute) ?? plain;
   if (everyDay && minute === "0" && hour.startsWith("*/")) return everyUnit(hour, "hour", null) ?? plain;
 
-  const time = isNumber(minute) && isNumber(hour) ? `at ${two(hour)}:${two(minute)} UTC` : null;
-  const days = everyDay ? "every day" : day === "*" ? weekdays(weekday) : weekday === "*" ? monthly(day) : null;
+  const time = isNumber(minute) && isNumber(hour) ? t(`at ${two(hour)}:${two(minute)} UTC`, `${two(hour)}:${two(minute)} UTC`) : null;
+  const days = everyDay ? t("every day", "毎日") : day === "*" ? weekdays(weekday) : weekday === "*" ? monthly(day) : null;
   return days && time ? `${days} ${time}` : plain;
 }
 
 /** @param {string} field @param {string} unit @param {string | null} atZero */
 function everyUnit(field, unit, atZero) {
-  if (field === "*" || field === "*/1") return `every ${unit}`;
+  if (field === "*" || field === "*/1") return t(`every ${unit}`, `毎${UNITS[unit]}`);
   const step = /^(?:\*|0)\/(\d+)$/.exec(field);
-  if (step) return `every ${Number(step[1])} ${unit}s`;
+  if (step) return t(`every ${Number(step[1])} ${unit}s`, `${Number(step[1])} ${UNITS[unit]}ごと`);
   return atZero;
 }
 
 /** @param {string} minute */
 function hourly(minute) {
-  return isNumber(minute) ? `every hour at ${Number(minute)} past` : null;
+  return isNumber(minute) ? t(`every hour at ${Number(minute)} past`, `毎時 ${Number(minute)} 分`) : null;
 }
 
 /** @param {string} day */
 function monthly(day) {
-  return isNumber(day) ? `on day ${Number(day)} of every month` : null;
+  return isNumber(day) ? t(`on day ${Number(day)} of every month`, `毎月 ${Number(day)} 日`) : null;
 }
 
 /** @param {string} field */
@@ -46,8 +50,8 @@ function weekdays(field) {
   const range = field
     .toUpperCase()
     .replace(/[A-Z]{3}/g, (name) => String(NAMES[/** @type {keyof typeof NAMES} */ (name)] ?? name));
-  if (range === "1-5") return "Monday to Friday";
-  return /^[0-7]$/.test(range) ? `every ${WEEKDAYS[Number(range)]}` : null;
+  if (range === "1-5") return t("Monday to Friday", "月曜から金曜");
+  return /^[0-7]$/.test(range) ? t(`every ${WEEKDAYS[Number(range)]}`, `毎週${DAYS[Number(range)]}曜`) : null;
 }
 
 /** @param {string} field */

@@ -7,6 +7,7 @@ import { openChart } from "./chart.js";
 import { cronInWords } from "./cron.js";
 import { at, h, icon, keyed, say } from "./dom.js";
 import { ago, count, countdown, money, moment, span, whole } from "./format.js";
+import { t } from "./language.js";
 import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
 import { reasonOf, result } from "./runs.js";
@@ -32,6 +33,11 @@ showParts();
 /** Asks where the part is on and this browser may. */
 const askOf = (/** @type {string} */ part, /** @type {string} */ path) => (shows(part) ? ask(path) : Promise.resolve(null));
 
+// More locks than these are not counted for a note.
+const LOCKS_COUNTED = 100;
+const LOOK_MS = 5_000;
+const RUNS_EVERY_MS = 60_000;
+const RUNS_LOOKED_AT = 200;
 const presence = openPresence(serverNow);
 const chart = openChart(at("viewer-chart"), { height: 72, axes: false });
 /** @type {any[]} */
@@ -52,6 +58,9 @@ let full = [];
 /** @type {import("./attention.js").Peer[]} */
 let nodes = [];
 let nodesAt = 0;
+/** The last run of each job: a skip after a failure mends nothing. @type {Map<string, any>} */
+const lastRuns = new Map();
+let runsAt = -Infinity;
 
 const page = openPage({
   async read() {
@@ -63,7 +72,7 @@ const page = openPage({
       may("node", "metrics", "*") ? nodeStartedAt() : null,
       askOf("queue", "/api/queues"),
       askOf("outbox", "/api/outbox"),
-      askOf("lock", "/api/locks?limit=1000"),
+      askOf("lock", `/api/locks?limit=${LOCKS_COUNTED}`),
       askOf("lock", `/api/locks?minAgeMs=${LONG_HELD_MS}`),
       askOf("state", "/api/state?state=full"),
       askIf(parts.has("kv") && may("node", "read", "*"), "/api/nodes", null),
@@ -78,6 +87,7 @@ const page = openPage({
       locks = held?.locks.length ?? 0;
       if (viewer) presence.load(viewer);
       jobs = schedule?.jobs ?? [];
+      readRuns();
       ready = health;
       startedAt = started;
       if (viewer) showViewers();
@@ -99,7 +109,10 @@ const page = openPage({
       presence.add(figure);
       showViewers();
     },
-    job: () => page.refresh(),
+    job(run) {
+      if (run.decision === "run") lastRuns.set(run.job, run);
+      page.refresh();
+    },
   },
   tick() {
     showSince();
@@ -108,6 +121,23 @@ const page = openPage({
     showAttention();
   },
 });
+
+// A lock that is held for long, a space that fills or a node that fell silent is no news of anybody: it is looked for.
+setInterval(() => document.hidden || page.refresh(), LOOK_MS);
+
+/** Looks for the last run of jobs whose last firing was skipped; runs that begin later are news. */
+async function readRuns() {
+  for (const { name, last } of jobs) if (last?.decision === "run") lastRuns.set(name, last);
+  if (performance.now() - runsAt < RUNS_EVERY_MS) return;
+  runsAt = performance.now();
+  const skipped = jobs.filter(({ last }) => last?.decision === "skip");
+  const found = skipped.map(({ name }) => ask(`/api/jobs/${encodeURIComponent(name)}/history?limit=${RUNS_LOOKED_AT}`).catch(() => ({ runs: [] })));
+  (await Promise.all(found)).forEach(({ runs }, index) => {
+    const run = runs.find((/** @type {any} */ each) => each.decision === "run");
+    if (run) lastRuns.set(skipped[index].name, run);
+  });
+  showAttention();
+}
 
 /** Not being ready is an answer too, so a refusal is shown, not thrown. */
 async function readiness() {
@@ -123,12 +153,12 @@ async function readiness() {
 function showViewers() {
   const { viewers, visible, nodes } = presence.current();
   say(at("viewers"), whole(viewers));
-  say(at("viewers-noun"), viewers === 1 ? "viewer" : "viewers");
+  say(at("viewers-noun"), t(viewers === 1 ? "viewer" : "viewers", "人"));
   say(
     at("viewers-visible"),
     viewers
-      ? `${whole(visible)} with the page in sight${nodes.length > 1 ? `, on ${count(nodes.length, "node")}` : ""}`
-      : "Nobody is watching; gated jobs rest.",
+      ? t(`${whole(visible)} with the page in sight${nodes.length > 1 ? `, on ${count(nodes.length, "node")}` : ""}`, `表示中 ${whole(visible)} 人${nodes.length > 1 ? `、ノード ${nodes.length} 台` : ""}`)
+      : t("Nobody is watching; gated jobs rest.", "誰も見ていません。条件付きのジョブは休んでいます。"),
   );
   chart.show(presence.points(), serverNow());
   showSince();
@@ -141,7 +171,7 @@ function showSince() {
     at("viewers-since"),
     since === null
       ? ""
-      : `${watched ? "watched" : "empty"} since ${moment(since, serverNow())} (${span(serverNow() - since)})`,
+      : t(`${watched ? "watched" : "empty"} since ${moment(since, serverNow())} (${span(serverNow() - since)})`, `${moment(since, serverNow())} から${watched ? "閲覧中" : "不在"}（${span(serverNow() - since)}）`),
   );
 }
 
@@ -153,7 +183,7 @@ function showJobs() {
     (sum, job) => sum + Object.values(job.totals?.skips ?? {}).reduce((a, b) => a + Number(b), 0),
     0,
   );
-  say(at("saved"), jobs.length ? `${money(saved)} saved by ${count(skips, "skipped run")}` : "");
+  say(at("saved"), jobs.length ? t(`${money(saved)} saved by ${count(skips, "skipped run")}`, `${whole(skips)} 回の見送りで ${money(saved)} 節約`) : "");
 }
 
 function createJob(/** @type {any} */ job) {
@@ -171,14 +201,14 @@ function createJob(/** @type {any} */ job) {
     update(/** @type {any} */ job) {
       say(
         next,
-        job.running ? "running now" : job.next_at ? `next in ${countdown(job.next_at - serverNow())}` : "no next run",
+        job.running ? t("running now", "実行中") : job.next_at ? t(`next in ${countdown(job.next_at - serverNow())}`, `次まで ${countdown(job.next_at - serverNow())}`) : t("no next run", "予定なし"),
       );
       const run = job.last;
       const key = run ? `${run.id} ${run.state}` : "none";
       if (key !== shown) {
         const when = h("span", { class: "note job-when" });
         last.replaceChildren(
-          ...(run ? [result(run), ` · ${reasonOf(run)} · `, when] : [`Not run yet: ${cronInWords(job.cron)}`]),
+          ...(run ? [result(run), ` · ${reasonOf(run)} · `, when] : [t(`Not run yet: ${cronInWords(job.cron)}`, `未実行：${cronInWords(job.cron)}`)]),
         );
         shown = key;
       }
@@ -193,21 +223,22 @@ function showSystems() {
   const sum = (/** @type {"waiting" | "running" | "retrying" | "failed" | "dead"} */ place) =>
     [...queues.values()].reduce((total, { counts }) => total + counts[place], 0);
   const left = sum("waiting") + sum("running") + sum("retrying");
-  const work = left === 0 ? "at rest" : `${count(left, "key")} to go`;
-  const failed = sum("failed") > 0 ? `, ${whole(sum("failed"))} failed` : "";
-  const dead = sum("dead") > 0 ? `, ${whole(sum("dead"))} dead` : "";
-  say(at("queue-note"), `${count(queues.size, "queue")}, ${work}${failed}${dead}`);
-  say(at("lock-note"), locks === 0 ? "No lock is held on this node" : `${count(locks, "lock")} held on this node`);
+  const work = left === 0 ? t("at rest", "待機中") : t(`${count(left, "key")} to go`, `残り ${whole(left)} 件`);
+  const failed = sum("failed") > 0 ? t(`, ${whole(sum("failed"))} failed`, `、失敗 ${whole(sum("failed"))}`) : "";
+  const dead = sum("dead") > 0 ? t(`, ${whole(sum("dead"))} dead`, `、断念 ${whole(sum("dead"))}`) : "";
+  say(at("queue-note"), `${t(count(queues.size, "queue"), `キュー ${whole(queues.size)} 個`)}${t(", ", "、")}${work}${failed}${dead}`);
+  const held = locks >= LOCKS_COUNTED ? `${whole(LOCKS_COUNTED)}+` : whole(locks);
+  say(at("lock-note"), locks === 0 ? t("No lock is held", "保持されているロックはありません") : t(`${held} ${locks === 1 ? "lock" : "locks"} held`, `ロック ${held} 件が保持中`));
   if (outbox) {
-    const given = outbox.dead > 0 ? `, ${whole(outbox.dead)} given up` : "";
-    say(at("outbox-note"), `${outbox.pending === 0 ? "Nothing waits" : `${count(outbox.pending, "change")} on the way`}${given}`);
+    const given = outbox.dead > 0 ? t(`, ${whole(outbox.dead)} given up`, `、断念 ${whole(outbox.dead)}`) : "";
+    say(at("outbox-note"), `${outbox.pending === 0 ? t("Nothing waits", "送信待ちはありません") : t(`${count(outbox.pending, "change")} on the way`, `${whole(outbox.pending)} 件を送信中`)}${given}`);
   }
   showAttention();
 }
 
 /** What an operator has to look at, with the page where it can be mended. */
 function showAttention() {
-  const found = attention({ ready, jobs, queues: [...queues.values()], outbox, locks: longHeld, full, nodes });
+  const found = attention({ ready, jobs: jobs.map((job) => ({ ...job, last: lastRuns.get(job.name) ?? job.last })), queues: [...queues.values()], outbox, locks: longHeld, full, nodes });
   const list = at("attention");
   list.hidden = found.length === 0;
   at("all-well").hidden = found.length > 0 || ready === null;
@@ -216,21 +247,21 @@ function showAttention() {
     return { node: h("li", {}, icon("failed"), link), update: ({ words }) => say(link, words) };
   });
   const node = document.querySelector("[data-node]")?.textContent ?? "";
-  document.title = `${found.length > 0 ? `(${found.length}) ` : ""}Overview${node && node !== "–" ? ` · ${node}` : ""} · Syncline`;
+  document.title = `${found.length > 0 ? `(${found.length}) ` : ""}${t("Overview", "概要")}${node && node !== "–" ? ` · ${node}` : ""} · Syncline`;
 }
 
 function showNodes() {
   at("nodes-part").hidden = nodes.length < 2;
   const now = performance.now() - nodesAt;
   keyed(at("nodes"), nodes, ({ node }) => node, () => {
-    const cells = [h("th", { scope: "row", class: "mono" }), ...["Version", "Up for", "Last word", "Store answers in"].map((label) => h("td", { "data-label": label }))];
+    const cells = [h("th", { scope: "row", class: "mono" }), ...[t("Version", "版"), t("Up for", "稼働時間"), t("Last word", "最後の知らせ"), t("Store answers in", "データベースの応答")].map((label) => h("td", { "data-label": label }))];
     return {
       node: h("tr", {}, ...cells),
       update: (/** @type {any} */ each) => {
-        say(cells[0], each.self ? `${each.node} (this one)` : each.node);
+        say(cells[0], each.self ? t(`${each.node} (this one)`, `${each.node}（これ）`) : each.node);
         say(cells[1], each.version);
         say(cells[2], span(each.uptimeMs + now));
-        say(cells[3], each.self ? "now" : `${span(each.silentMs + now)} ago`);
+        say(cells[3], each.self ? t("now", "今") : t(`${span(each.silentMs + now)} ago`, `${span(each.silentMs + now)} 前`));
         say(cells[4], `${whole(each.storeMs)} ms`);
       },
     };
@@ -241,8 +272,8 @@ function showHealth() {
   showNodes();
   if (!ready) return;
   // Ready is whether it answers; what waits for somebody is listed above.
-  say(at("health-ready"), ready.ok ? "Ready" : "Not ready");
+  say(at("health-ready"), ready.ok ? t("Ready", "準備完了") : t("Not ready", "準備できていません"));
   at("health-ready").classList.toggle("is-bad", !ready.ok);
-  say(at("health-store"), ready.ok ? "Answers" : (ready.reason ?? ""));
-  say(at("health-uptime"), startedAt ? span(serverNow() - startedAt) : "unknown");
+  say(at("health-store"), ready.ok ? t("Answers", "応答あり") : (ready.reason ?? ""));
+  say(at("health-uptime"), startedAt ? span(serverNow() - startedAt) : t("unknown", "不明"));
 }

@@ -1,16 +1,18 @@
 // Numbers, times and money as words. Pure: the present is an argument.
 
+import { locale, t } from "./language.js";
+
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
 const WHOLE = new Intl.NumberFormat("en-US");
-const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const CLOCK_SECONDS = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const EXACT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
-const ZONE = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const CLOCK = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });
+const CLOCK_SECONDS = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const EXACT = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+const ZONE = new Intl.DateTimeFormat(locale, { timeZoneName: "short" });
+const DAY = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
 
 /** `1 viewer`, `2 viewers`. */
 export function count(/** @type {number} */ n, /** @type {string} */ noun) {
@@ -54,7 +56,7 @@ export function span(/** @type {number} */ ms) {
 /** `just now`, `4 min ago`. */
 export function ago(/** @type {number} */ at, /** @type {number} */ now) {
   const past = now - at;
-  return past < 5 * SECOND_MS ? "just now" : `${span(past)} ago`;
+  return past < 5 * SECOND_MS ? t("just now", "たった今") : t(`${span(past)} ago`, `${span(past)} 前`);
 }
 
 /** What is left, as `00:42` or `3:02:10`; never below zero. */

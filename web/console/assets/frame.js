@@ -4,12 +4,13 @@
 
 import { ask, serverNow } from "./api.js";
 import { at, h, icon, say } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, zone } from "./format.js";
+import { t } from "./language.js";
 import { showLogin } from "./login.js";
 import { forget, nameOf, whoAmI } from "./session.js";
 
 const THEMES = ["system", "light", "dark"];
-const WORDS = { connecting: "Connecting", connected: "Connected", reconnecting: "Reconnecting", offline: "Offline" };
+const WORDS = { connecting: t("Connecting", "接続中"), connected: t("Connected", "接続済み"), reconnecting: t("Reconnecting", "再接続中"), offline: t("Offline", "オフライン") };
 const NAME_MAX = 64;
 const root = document.documentElement;
 
@@ -28,7 +29,7 @@ export class Frame {
 
   constructor(/** @type {() => void} */ retryNow) {
     at("connection").replaceChildren(h("span", {}, this.#spoken, this.#seconds));
-    this.#banner = h("div", { class: "banner", hidden: true }, this.#bannerText, button("Try now", retryNow));
+    this.#banner = h("div", { class: "banner", hidden: true }, this.#bannerText, button(t("Try now", "今すぐ試す"), retryNow));
     document.body.append(this.#banner);
     this.#main.prepend(this.#trouble);
     openThemeButton();
@@ -53,8 +54,9 @@ export class Frame {
     say(this.#spoken, WORDS[state]);
     this.tick();
     this.#banner.hidden = !this.#away || !this.hasData;
-    const reason = this.#away === "offline" ? "This machine is offline." : "The node does not answer.";
-    say(this.#bannerText, `${reason} The figures are from ${clock(this.#readAt, true)}.`);
+    const reason = this.#away === "offline" ? t("This machine is offline.", "この端末はオフラインです。") : t("The node does not answer.", "ノードが応答しません。");
+    const from = `${clock(this.#readAt, true)} ${zone(this.#readAt)}`;
+    say(this.#bannerText, `${reason} ${t(`The figures are from ${from}.`, `値は ${from} のものです。`)}`);
   }
 
   /** Shows who answered. */
@@ -78,7 +80,7 @@ export class Frame {
   /** A read failed. During an outage the banner already says so. */
   failed(/** @type {any} */ error, /** @type {() => void} */ retry) {
     if (this.hasData && this.#away) return;
-    this.#trouble.replaceChildren(error?.message ?? String(error), button("Try again", retry));
+    this.#trouble.replaceChildren(error?.message ?? String(error), button(t("Try again", "再試行"), retry));
     this.#trouble.hidden = false;
   }
 
@@ -87,7 +89,7 @@ export class Frame {
     if (this.#locked) return;
     this.#locked = true;
     root.dataset.live = "locked";
-    say(this.#spoken, "Token needed");
+    say(this.#spoken, t("Token needed", "トークンが必要"));
     say(this.#seconds, "");
     this.#banner.hidden = true;
     showLogin(this.#main, () => {
@@ -102,7 +104,7 @@ export class Frame {
   /** Runs every second. */
   tick() {
     const left = Math.ceil((this.#retryAt - Date.now()) / 1_000);
-    say(this.#seconds, left > 0 && !this.#locked ? ` in ${left} s` : "");
+    say(this.#seconds, left > 0 && !this.#locked ? t(` in ${left} s`, ` ${left} 秒後`) : "");
   }
 }
 
@@ -110,6 +112,9 @@ export class Frame {
 function showCurrent() {
   const current = /** @type {HTMLElement | null} */ (document.querySelector(".site nav [aria-current]"));
   const nav = current?.closest("nav");
+  const whole = document.querySelector(".site nav");
+  // Entries that are out of sight fade out instead of being cut.
+  whole?.toggleAttribute("data-more", whole.scrollWidth > whole.clientWidth + 1);
   // The navigation alone: the page stays where its reader is.
   if (current && nav) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
@@ -135,17 +140,18 @@ async function showWho() {
   say(at("who"), nameOf(session).slice(0, NAME_MAX));
   // The navigation has less room now.
   showCurrent();
-  at("who").setAttribute("aria-label", `Signed in as ${session.kind === "owner" ? "the owner" : `${session.kind} ${nameOf(session)}`.slice(0, NAME_MAX)}`);
+  at("who").setAttribute("aria-label", t(`Signed in as ${session.kind === "owner" ? "the owner" : `${session.kind} ${nameOf(session)}`.slice(0, NAME_MAX)}`, `${nameOf(session).slice(0, NAME_MAX)} としてサインイン中`));
 }
 
 /** Cycles system, light, dark; the choice stays in this browser. */
 function openThemeButton() {
   const cycle = /** @type {HTMLButtonElement} */ (at("theme"));
   const show = () => {
-    const theme = root.dataset.theme ?? "system";
+    const theme = /** @type {"system" | "light" | "dark"} */ (root.dataset.theme ?? "system");
     cycle.replaceChildren(icon(`theme-${theme}`));
-    cycle.setAttribute("aria-label", `Theme: ${theme}`);
-    cycle.title = `Theme: ${theme}`;
+    const words = t(`Theme: ${theme}`, `テーマ：${{ system: "システム", light: "明るい", dark: "暗い" }[theme]}`);
+    cycle.setAttribute("aria-label", words);
+    cycle.title = words;
   };
   cycle.addEventListener("click", () => {
     const theme = THEMES[(THEMES.indexOf(root.dataset.theme ?? "system") + 1) % THEMES.length];

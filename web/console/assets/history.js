@@ -4,6 +4,7 @@
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { exact, moment, money, span } from "./format.js";
+import { t } from "./language.js";
 import { isToTheSecond, momentOf, reasonOf, result } from "./runs.js";
 
 const PAGE_ROWS = 20;
@@ -53,7 +54,7 @@ export function openHistory(/** @type {() => number} */ now) {
     older.disabled = runs.length <= PAGE_ROWS;
     newer.disabled = pages.length === 1;
     older.onclick = () => turn(() => pages.push(rows[rows.length - 1].id));
-    say(at("history-place"), `page ${pages.length}`);
+    say(at("history-place"), t(`page ${pages.length}`, `${pages.length} ページ`));
   }
 
   function turn(/** @type {() => void} */ step) {
@@ -90,8 +91,8 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
   const cells = {
     result: h("td"),
     why: h("td"),
-    took: h("td", { "data-label": "took", class: "number" }),
-    cost: h("td", { "data-label": "cost", class: "number" }),
+    took: h("td", { "data-label": t("took", "時間"), class: "number" }),
+    cost: h("td", { "data-label": t("cost", "費用"), class: "number" }),
     detail: h("td", { class: "detail" }),
   };
   const when = momentOf(first);
@@ -111,7 +112,7 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
     cells.why,
     cells.took,
     cells.cost,
-    h("td", { "data-label": "on", class: "mono" }, first.node),
+    h("td", { "data-label": t("on", "ノード"), class: "mono" }, first.node),
     cells.detail,
   );
   let shown = "";
@@ -124,7 +125,7 @@ function createRow(/** @type {Run} */ first, /** @type {number} */ now) {
       say(cells.why, reasonOf(run));
       say(cells.took, run.decision === "run" ? took(run) : "");
       say(cells.cost, run.decision === "run" && run.cost_usd ? money(run.cost_usd) : "");
-      say(cells.detail, [run.attempts > 1 ? `${run.attempts} attempts` : "", run.detail].filter(Boolean).join("; "));
+      say(cells.detail, [run.attempts > 1 ? t(`${run.attempts} attempts`, `${run.attempts} 回`) : "", run.detail].filter(Boolean).join("; "));
     },
   };
 }

@@ -4,12 +4,13 @@ import { ask, serverNow } from "./api.js";
 import { cronInWords } from "./cron.js";
 import { h, keyed, say } from "./dom.js";
 import { ago, clock, countdown, exact, money } from "./format.js";
+import { t } from "./language.js";
 import { reasonOf, result } from "./runs.js";
 
 const GATES = {
-  viewers: "while somebody watches",
-  visible: "while somebody has it in sight",
-  always: "always",
+  viewers: t("while somebody watches", "誰かが見ている間"),
+  visible: t("while somebody has it in sight", "誰かが表示している間"),
+  always: t("always", "常に"),
 };
 
 /**
@@ -30,16 +31,16 @@ export function showJobs(body, jobs, presence) {
 function createRow({ job }) {
   const next = h("span");
   const note = h("small", { class: "note" });
-  const last = h("td", { "data-label": "Last" });
+  const last = h("td", { "data-label": t("Last", "前回") });
   const trouble = h("p", { class: "error", role: "alert", hidden: true });
   const button = /** @type {HTMLButtonElement} */ (
     h(
       "button",
       { class: "button small", type: "button", "data-needs": `job:${job.name}:run`, on: { click: () => runNow(job.name, button, trouble) } },
-      "Run now",
+      t("Run now", "今すぐ実行"),
     )
   );
-  button.setAttribute("aria-label", `Run now: ${job.name}`);
+  button.setAttribute("aria-label", `${t("Run now", "今すぐ実行")}: ${job.name}`);
   const node = h(
     "tr",
     {},
@@ -47,15 +48,15 @@ function createRow({ job }) {
       "th",
       { scope: "row" },
       h("span", { class: "mono job-title" }, job.name),
-      h("small", { class: "note" }, `${job.kind}, ${money(job.cost_usd)} a run`),
+      h("small", { class: "note" }, t(`${job.kind}, ${money(job.cost_usd)} a run`, `${job.kind}、1 回 ${money(job.cost_usd)}`)),
     ),
     h(
       "td",
-      { "data-label": "Runs" },
+      { "data-label": t("Runs", "実行") },
       h("div", {}, cronInWords(job.cron), h("small", { class: "note mono" }, job.cron)),
     ),
-    h("td", { "data-label": "Gate" }, GATES[gateOf(job)]),
-    h("td", { "data-label": "Next" }, h("div", {}, next, note)),
+    h("td", { "data-label": t("Gate", "条件") }, GATES[gateOf(job)]),
+    h("td", { "data-label": t("Next", "次回") }, h("div", {}, next, note)),
     last,
     h("td", { class: "number" }, button, trouble),
   );
@@ -64,7 +65,7 @@ function createRow({ job }) {
     node,
     /** @param {{ job: any, presence: { viewers: number, visible: number } }} row */
     update({ job, presence }) {
-      say(next, job.running ? "running now" : job.next_at ? `in ${countdown(job.next_at - serverNow())}` : "never");
+      say(next, job.running ? t("running now", "実行中") : job.next_at ? t(`in ${countdown(job.next_at - serverNow())}`, `${countdown(job.next_at - serverNow())} 後`) : t("never", "なし"));
       say(note, forecast(job, presence));
       const run = job.last;
       const key = run ? `${run.id} ${run.state}` : "none";
@@ -77,7 +78,7 @@ function createRow({ job }) {
                 result(run),
                 h("small", { class: "note" }, reasonOf(run), ", ", h("span", { class: "when" })),
               )
-            : "not yet",
+            : t("not yet", "まだ"),
         );
         shown = key;
       }
@@ -96,7 +97,7 @@ function forecast(/** @type {any} */ job, /** @type {{ viewers: number, visible:
   if (!job.next_at) return "";
   const at = clock(job.next_at, job.cron.trim().split(/\s+/).length === 6);
   const audience = { viewers: presence.viewers, visible: presence.visible, always: 1 }[gateOf(job)];
-  return audience ? at : `${at}, skipped unless watched`;
+  return audience ? at : t(`${at}, skipped unless watched`, `${at}（見られていなければ見送り）`);
 }
 
 /** @returns {keyof typeof GATES} */

@@ -34,6 +34,7 @@ const page = openListing({
   actions: [
     {
       name: "remove",
+      ends: true,
       label: t("Remove", "削除"),
       needs: (key) => `kv:${key ?? "?"}:write`,
       question: (n, only) => t(`Remove ${n === 1 ? only : `${whole(n)} keys`}?`, `${n === 1 ? only : `${whole(n)} 件`} を削除しますか。`),

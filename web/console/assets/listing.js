@@ -44,7 +44,8 @@ const LOOK_MS = 5_000;
 /**
  * @template T
  * @typedef {{ name: string, label: string, needs: (key?: string) => string, when?: (item: T | null) => boolean, question?: (n: number, only: string) => string,
- *   run: (items: T[]) => Promise<number>, done: (n: number) => string }} Action
+ *   ends?: boolean, run: (items: T[]) => Promise<number>, done: (n: number) => string, everything?: () => Promise<{ count: number, run: () => Promise<number> } | null> }} Action
+ * `ends`: what it is done to is gone afterwards. `everything` is how the node itself does it to all of the tab: nothing is gathered then. `null`: it cannot.
  */
 
 /**
@@ -211,6 +212,9 @@ export function openListing(list) {
   async function act(action, items) {
     trouble.hidden = true;
     try {
+      const isAll = items === null && names.every((name) => !asked().get(name));
+      const all = isAll ? await action.everything?.() : null;
+      if (all) return await actOnAll(action, all);
       const meant = items ?? (await gather(EVERYTHING_MAX, null)).items;
       const question = action.question?.(meant.length, meant.length === 1 ? list.keyOf(meant[0]) : "");
       if (meant.length === 0 || (question && !confirm(question))) return say(told, "");
@@ -219,12 +223,28 @@ export function openListing(list) {
         done += await action.run(meant.slice(from, from + CHUNK));
         say(told, action.done(done));
       }
-      chosen.clear();
+      ended(action, meant.map(list.keyOf));
     } catch (error) {
       say(trouble, error.message);
       trouble.hidden = false;
     }
     page.refresh();
+  }
+
+  /** The same, left to the node. */
+  async function actOnAll(/** @type {Action<T>} */ action, /** @type {{ count: number, run: () => Promise<number> }} */ all) {
+    const question = action.question?.(all.count, [...shown.keys()][0] ?? "");
+    if (all.count === 0 || (question && !confirm(question))) return say(told, "");
+    say(told, action.done(await all.run()));
+    ended(action, null);
+    page.refresh();
+  }
+
+  /** What is gone is neither chosen nor open any more. */
+  function ended(/** @type {Action<T>} */ { ends }, /** @type {string[] | null} */ keys) {
+    chosen.clear();
+    const open = asked().get("one");
+    if (ends && open !== null && (keys === null || keys.includes(open))) history.replaceState(null, "", address((params) => params.delete("one")));
   }
 
   /** The one thing that the address names, with its facts, what it holds, and what the audit knows of it. */

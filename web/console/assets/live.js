@@ -7,8 +7,9 @@ import { mayHear, whoAmI } from "./session.js";
 
 const WAIT_FIRST_MS = 1_000;
 const WAIT_MAX_MS = 15_000;
-// A node that stands still is asked after so long, and given so long to answer: together well below what a person waits.
-const SILENCE_MAX_MS = 4_000;
+// A node that stands still is asked after so long, and given so long to answer: together below nine seconds.
+const SILENCE_MAX_MS = 3_000;
+const LISTEN_EVERY_MS = 1_500;
 const ANSWER_MAX_MS = 4_000;
 
 /**
@@ -34,6 +35,7 @@ export function openLive({ names, onState, onEvent }) {
   let heardAt = 0;
   // Which attempt is the last one.
   let turn = 0;
+  let isAsking = false;
 
   async function connect() {
     drop();
@@ -78,12 +80,14 @@ export function openLive({ names, onState, onEvent }) {
 
   // A connection cut without a goodbye looks open for minutes; so silence is checked by a question.
   async function listen() {
-    if (!source || document.hidden || performance.now() - heardAt < SILENCE_MAX_MS) return;
+    if (!source || document.hidden || isAsking || performance.now() - heardAt < SILENCE_MAX_MS) return;
+    isAsking = true;
     const asked = source;
     const answered = await ask("/healthz", { timeoutMs: ANSWER_MAX_MS }).then(
       () => true,
       () => false,
     );
+    isAsking = false;
     if (answered) heardAt = performance.now();
     else if (asked === source) fail();
   }
@@ -100,7 +104,7 @@ export function openLive({ names, onState, onEvent }) {
     connect();
   }
 
-  window.setInterval(listen, SILENCE_MAX_MS);
+  window.setInterval(listen, LISTEN_EVERY_MS);
   document.addEventListener("visibilitychange", () => (document.hidden ? (drop(), onState("paused", 0)) : retryNow()));
   window.addEventListener("pagehide", drop);
   window.addEventListener("pageshow", (event) => event.persisted && retryNow());

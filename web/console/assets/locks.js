@@ -42,6 +42,7 @@ openListing({
   actions: [
     {
       name: "release",
+      ends: true,
       label: t("Release", "解放"),
       needs: (name) => `lock:${name ?? "?"}:force`,
       question: (n, only) => t(`Take ${n === 1 ? only : `${whole(n)} locks`} away from ${n === 1 ? "its holder" : "their holders"}? Whoever works under it finds out when it renews; the next who waits gets it at once.`, `${n === 1 ? only : `${whole(n)} 件のロック`} を解放しますか。`),

@@ -3,6 +3,7 @@
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, span, whole } from "./format.js";
+import { t } from "./language.js";
 import { merge } from "./news.js";
 
 const DEAD_SHOWN = 20;
@@ -16,18 +17,18 @@ export function openOutbox() {
   let listed = -1;
   at("dead-retry").addEventListener("click", () => act("retry", {}));
   at("dead-discard").addEventListener("click", () => {
-    if (confirm(`Remove ${count(stats?.dead ?? 0, "change")} for good? The other side will never hear of them.`)) act("discard", {});
+    if (confirm(t(`Remove ${count(stats?.dead ?? 0, "change")} for good? The other side will never hear of them.`, `${whole(stats?.dead ?? 0)} 件を破棄しますか。相手には届きません。`))) act("discard", {});
   });
 
   function show() {
     if (!stats) return;
     const oldest = stats.oldestMs === null ? null : stats.oldestMs + (performance.now() - statsAt);
     say(at("outbox-pending"), whole(stats.pending));
-    say(at("outbox-oldest"), oldest === null ? "none" : span(oldest));
+    say(at("outbox-oldest"), oldest === null ? t("none", "なし") : span(oldest));
     say(at("outbox-in-flight"), whole(stats.inFlight));
     say(at("outbox-retrying"), whole(stats.retrying));
     say(at("outbox-dead"), whole(stats.dead));
-    say(at("outbox-rate"), `${whole(stats.deliveredLastMinute)} / min`);
+    say(at("outbox-rate"), t(`${whole(stats.deliveredLastMinute)} / min`, `毎分 ${whole(stats.deliveredLastMinute)}`));
     say(at("outbox-delivered"), whole(stats.delivered));
     at("outbox-dead").classList.toggle("is-bad", stats.dead > 0);
     at("outbox-oldest").classList.toggle("is-warn", (oldest ?? 0) > 60_000);
@@ -42,13 +43,13 @@ export function openOutbox() {
     const page = await ask(`/api/outbox/entries?state=dead&limit=${DEAD_SHOWN}`);
     keyed(at("dead-list"), page.entries, ({ id }) => id, (entry) => createDead(entry, act));
     const left = dead - page.entries.length;
-    say(at("dead-more"), left > 0 ? `and ${whole(left)} more` : "");
+    say(at("dead-more"), left > 0 ? t(`and ${whole(left)} more`, `ほか ${whole(left)} 件`) : "");
   }
 
   async function act(/** @type {"retry" | "discard"} */ what, /** @type {{ ids?: number[] }} */ body) {
     try {
       const { entries } = await ask(`/api/outbox/${what}`, { method: "POST", body });
-      say(at("outbox-told"), `${count(entries, "change")} ${what === "retry" ? "in line again" : "removed for good"}.`);
+      say(at("outbox-told"), t(`${count(entries, "change")} ${what === "retry" ? "in line again" : "removed for good"}.`, `${whole(entries)} 件を${what === "retry" ? "再送します" : "破棄しました"}。`));
       listed = -1;
       await merge(ask("/api/outbox"), put);
     } catch (error) {
@@ -67,9 +68,9 @@ export function openOutbox() {
 
 /** How it is, in a sentence. */
 function words(/** @type {Stats} */ stats, /** @type {number | null} */ oldest) {
-  if (stats.pending === 0) return stats.dead > 0 ? "What is left was given up" : "Everything has arrived";
-  if (stats.inFlight === 0 && (oldest ?? 0) > 60_000) return "Nothing is being sent: is serversync running?";
-  return `${count(stats.pending, "change")} on the way`;
+  if (stats.pending === 0) return stats.dead > 0 ? t("What is left was given up", "残りは断念されたものです") : t("Everything has arrived", "すべて届きました");
+  if (stats.inFlight === 0 && (oldest ?? 0) > 60_000) return t("Nothing is being sent: is serversync running?", "何も送信されていません。serversync は動いていますか");
+  return t(`${count(stats.pending, "change")} on the way`, `${whole(stats.pending)} 件を送信中`);
 }
 
 /**
@@ -80,14 +81,14 @@ function createDead(entry, act) {
   const { id, entityType, entityId, attempts, lastError } = entry;
   const name = `${entityType} ${entityId}`;
   const isMeant = (/** @type {"retry" | "discard"} */ what) =>
-    what === "retry" || confirm(`Remove ${name} for good? The other side will never hear of it.`);
+    what === "retry" || confirm(t(`Remove ${name} for good? The other side will never hear of it.`, `${name} を破棄しますか。相手には届きません。`));
   const button = (/** @type {string} */ label, /** @type {"retry" | "discard"} */ what) =>
     h("button", { class: "button small", type: "button", "aria-label": `${label} ${name}`, on: { click: () => isMeant(what) && act(what, { ids: [id] }) } }, label);
   const node = h(
     "li",
     {},
-    h("div", {}, h("p", {}, h("code", {}, name)), h("p", { class: "note" }, `${count(attempts, "attempt")}: ${lastError ?? "no reason known"}`)),
-    h("p", { class: "actions", "data-needs": "outbox:*:manage" }, button("Retry", "retry"), button("Discard", "discard")),
+    h("div", {}, h("p", {}, h("code", {}, name)), h("p", { class: "note" }, t(`${count(attempts, "attempt")}: ${lastError ?? "no reason known"}`, `${whole(attempts)} 回：${lastError ?? "理由は不明"}`))),
+    h("p", { class: "actions", "data-needs": "outbox:*:manage" }, button(t("Retry", "再試行"), "retry"), button(t("Discard", "破棄"), "discard")),
   );
   return { node, update() {} };
 }

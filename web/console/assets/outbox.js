@@ -4,6 +4,7 @@ import { ask } from "./api.js";
 import { openPage } from "./app.js";
 import { at, h, say } from "./dom.js";
 import { count } from "./format.js";
+import { t } from "./language.js";
 import { merge } from "./news.js";
 import { openOutbox } from "./outbox-figures.js";
 import { askIf, may } from "./session.js";
@@ -22,7 +23,7 @@ openPage({
 });
 
 function show(/** @type {{ name: string, settings: boolean }[]} */ kinds) {
-  say(at("kinds-note"), kinds.length > 0 ? count(kinds.length, "kind") : "");
+  say(at("kinds-note"), kinds.length > 0 ? t(count(kinds.length, "kind"), `${kinds.length} 種類`) : "");
   at("kinds-empty").hidden = kinds.length > 0;
   at("kinds").replaceChildren(
     ...kinds.map(({ name, settings }) =>
@@ -30,7 +31,7 @@ function show(/** @type {{ name: string, settings: boolean }[]} */ kinds) {
         "li",
         {},
         h("div", {}, h("a", { class: "mono", href: `/outbox/inbox?type=${encodeURIComponent(name)}` }, name)),
-        h("p", { class: "note" }, settings ? "may be edited here" : "read only"),
+        h("p", { class: "note" }, settings ? t("may be edited here", "ここで編集可能") : t("read only", "読み取り専用")),
       ),
     ),
   );

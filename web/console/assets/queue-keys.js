@@ -17,6 +17,13 @@ const changed = (/** @type {Key} */ key) => key.changedAt ?? key.changed_at ?? N
 const needs = () => `queue:${queue}:manage`;
 const isGivenUp = (/** @type {Key | null} */ key) => ["failed", "dead"].includes(key?.state ?? state());
 
+/** Keys that run are removed one by one. */
+async function clearState() {
+  const place = state();
+  if (place === "running") return null;
+  return { count: (await ask(path)).counts[place], run: async () => (await ask(`${path}/keys?state=${place}`, { method: "DELETE" })).deleted };
+}
+
 say(at("heading"), t(`Keys of ${queue}`, `${queue} のキー`));
 document.title = `${queue} · Queue · Syncline`;
 
@@ -56,14 +63,20 @@ openListing({
       when: isGivenUp,
       question: (n, only) => t(n === 1 ? `Try ${only} once more?` : `Try ${whole(n)} keys once more?`, `${whole(n)} 件を再試行しますか。`),
       run: async (keys) => (await ask(`${path}/revive`, { method: "POST", body: { keys: keys.map(({ key }) => key) } })).revived,
+      everything: async () => ({
+        count: (await ask(path)).counts[state()],
+        run: async () => (await ask(`${path}/revive`, { method: "POST", body: { state: state() } })).revived,
+      }),
       done: (n) => t(`${whole(n)} tried once more.`, `${whole(n)} 件を再試行します。`),
     },
     {
       name: "remove",
+      ends: true,
       label: t("Remove", "削除"),
       needs,
       question: (n, only) => t(n === 1 ? `Forget ${only}, and its result?` : `Forget ${whole(n)} keys, and their results?`, `${whole(n)} 件を削除しますか。`),
       run: async (keys) => (await ask(`${path}/remove`, { method: "POST", body: { keys: keys.map(({ key }) => key) } })).removed,
+      everything: clearState,
       done: (n) => t(`${whole(n)} removed.`, `${whole(n)} 件を削除しました。`),
     },
   ],

@@ -1,6 +1,7 @@
 // A queue's status in words. Pure: the present is an argument.
 
 import { count, countdown, span, whole } from "./format.js";
+import { t } from "./language.js";
 
 /**
  * @typedef {{
@@ -13,9 +14,9 @@ import { count, countdown, span, whole } from "./format.js";
 
 /** `1 at once, 100 ms apart, retry after 500 ms`. */
 export function pace(/** @type {QueueStatus} */ { concurrency, interval_ms, retry_delay_ms }) {
-  const parts = [`${whole(concurrency)} at once`];
-  if (interval_ms > 0) parts.push(`${whole(interval_ms)} ms apart`);
-  if (retry_delay_ms > 0) parts.push(`retry after ${whole(retry_delay_ms)} ms`);
+  const parts = [t(`${whole(concurrency)} at once`, `同時に ${whole(concurrency)}`)];
+  if (interval_ms > 0) parts.push(t(`${whole(interval_ms)} ms apart`, `間隔 ${whole(interval_ms)} ms`));
+  if (retry_delay_ms > 0) parts.push(t(`retry after ${whole(retry_delay_ms)} ms`, `${whole(retry_delay_ms)} ms 後に再試行`));
   return parts.join(", ");
 }
 
@@ -25,21 +26,21 @@ export function pace(/** @type {QueueStatus} */ { concurrency, interval_ms, retr
  */
 export function doing(/** @type {QueueStatus} */ status, /** @type {number} */ now) {
   const { counts, breaker, paused, next_call_at: nextCallAt, next_retry_at: nextRetryAt } = status;
-  const left = (/** @type {number} */ at) => (at - now >= 1_000 ? `in ${countdown(at - now)}` : "now");
-  if (breaker === "probing") return { mood: "broken", words: "one call tries whether the API is well" };
-  if (paused?.until === null) return { mood: "paused", words: "paused by hand" };
+  const left = (/** @type {number} */ at) => (at - now >= 1_000 ? t(`in ${countdown(at - now)}`, `${countdown(at - now)} 後`) : t("now", "今"));
+  if (breaker === "probing") return { mood: "broken", words: t("one call tries whether the API is well", "API の回復を一回の呼び出しで確認中") };
+  if (paused?.until === null) return { mood: "paused", words: t("paused by hand", "手動で停止中") };
   if (paused && paused.until > now) {
-    if (paused.reason === "breaker") return { mood: "broken", words: `API failing, tried again ${left(paused.until)}` };
-    return { mood: "paused", words: `429, goes on ${left(paused.until)}` };
+    if (paused.reason === "breaker") return { mood: "broken", words: t(`API failing, tried again ${left(paused.until)}`, `API が失敗中、再開 ${left(paused.until)}`) };
+    return { mood: "paused", words: t(`429, goes on ${left(paused.until)}`, `429、再開 ${left(paused.until)}`) };
   }
-  if (counts.running > 0) return { mood: "busy", words: `${whole(counts.running)} calling` };
+  if (counts.running > 0) return { mood: "busy", words: t(`${whole(counts.running)} calling`, `${whole(counts.running)} 件呼び出し中`) };
   if (counts.waiting > 0) {
-    return { mood: "waits", words: nextCallAt && nextCallAt > now ? `next call ${left(nextCallAt)}` : "next call now" };
+    return { mood: "waits", words: nextCallAt && nextCallAt > now ? t(`next call ${left(nextCallAt)}`, `次の呼び出し ${left(nextCallAt)}`) : t("next call now", "次の呼び出し 今") };
   }
   if (counts.retrying > 0) {
-    return { mood: "waits", words: nextRetryAt ? `next retry ${left(nextRetryAt)}` : "waits for a retry" };
+    return { mood: "waits", words: nextRetryAt ? t(`next retry ${left(nextRetryAt)}`, `次の再試行 ${left(nextRetryAt)}`) : t("waits for a retry", "再試行待ち") };
   }
-  return { mood: "idle", words: "idle" };
+  return { mood: "idle", words: t("idle", "待機中") };
 }
 
 /** `4.8 a second, 12 s left`; nothing when nothing is to be done. */
@@ -48,8 +49,8 @@ export function progress(/** @type {QueueStatus} */ { counts, rate_per_sec: rate
   // Nobody knows how long an outage takes.
   if (paused || breaker !== "closed") return "";
   const parts = [];
-  if (rate >= 0.05) parts.push(`${rate >= 10 ? whole(Math.round(rate)) : rate.toFixed(1)} a second`);
-  if (leftMs !== null && leftMs > 0) parts.push(`${leftMs < 1_000 ? "under 1 s" : span(leftMs)} left`);
+  if (rate >= 0.05) parts.push(t(`${rate >= 10 ? whole(Math.round(rate)) : rate.toFixed(1)} a second`, `毎秒 ${rate >= 10 ? whole(Math.round(rate)) : rate.toFixed(1)} 件`));
+  if (leftMs !== null && leftMs > 0) parts.push(t(`${leftMs < 1_000 ? "under 1 s" : span(leftMs)} left`, `残り ${leftMs < 1_000 ? "1 s 未満" : span(leftMs)}`));
   return parts.join(", ");
 }
 

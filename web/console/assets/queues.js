@@ -3,11 +3,13 @@
 import { ask, serverNow } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, whole } from "./format.js";
+import { t } from "./language.js";
 import { doing, pace, progress } from "./queue-status.js";
 import { may } from "./session.js";
 
 const DEAD_SHOWN = 50;
 const COUNTS = /** @type {const} */ (["waiting", "running", "retrying", "done", "failed", "dead"]);
+const WORDS = { waiting: t("waiting", "待機"), running: t("running", "実行中"), retrying: t("retrying", "再試行待ち"), done: t("done", "完了"), failed: t("failed", "失敗"), dead: t("dead", "断念") };
 
 /** @typedef {import("./queue-status.js").QueueStatus} QueueStatus */
 
@@ -15,8 +17,15 @@ export function openQueues() {
   /** @type {Map<string, QueueStatus>} */
   const queues = new Map();
   const show = () => {
-    keyed(at("queues"), [...queues.values()], ({ name }) => name, createQueue);
+    // The address may name which of them are meant.
+    const wanted = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase();
+    const meant = [...queues.values()].filter(({ name }) => name.toLowerCase().includes(wanted));
+    keyed(at("queues"), meant, ({ name }) => name, createQueue);
     at("queues-empty").hidden = queues.size > 0;
+    const filtered = document.getElementById("queues-filtered");
+    if (!filtered) return;
+    filtered.hidden = wanted === "";
+    say(at("queues-filter"), t(`${meant.length} of ${count(queues.size, "queue")}`, `${queues.size} 個のうち ${meant.length} 個`));
   };
   return {
     load(/** @type {QueueStatus[]} */ all) {
@@ -44,13 +53,15 @@ function createQueue({ name, url }) {
   const terms = h("p", { class: "note" });
   const told = h("p", { class: "quiet", role: "status" });
   const figures = Object.fromEntries(COUNTS.map((each) => [each, h("dd")]));
-  const keys = /** @type {HTMLInputElement} */ (h("input", { id: `keys-${name}`, autocomplete: "off", spellcheck: "false", placeholder: "key, key …" }));
+  const keys = /** @type {HTMLInputElement} */ (h("input", { id: `keys-${name}`, autocomplete: "off", spellcheck: "false", placeholder: t("key, key …", "キー, キー …") }));
   const kind = /** @type {HTMLSelectElement} */ (
-    h("select", { "aria-label": `How to add to ${name}` }, ...kinds(name).map((each) => h("option", { value: each }, each)))
+    h("select", { "aria-label": t(`How to add to ${name}`, `${name} への追加方法`) }, ...kinds(name).map((each) => h("option", { value: each }, each)))
   );
   const deadList = h("ul", { class: "refused" });
-  const reviveAll = h("button", { class: "button small", type: "button", "data-needs": `queue:${name}:manage`, on: { click: () => attempt(revive) } }, "Retry all");
-  const dead = /** @type {HTMLDetailsElement} */ (h("details", { hidden: true }, h("summary", {}, "Dead keys"), deadList, reviveAll));
+  const reviveAll = h("button", { class: "button small", type: "button", "data-needs": `queue:${name}:manage`, on: { click: () => attempt(revive) } }, t("Retry all", "すべて再試行"));
+  const hold = h("button", { class: "button small", type: "button", on: { click: () => attempt(toggle) } });
+  let isPaused = false;
+  const dead = /** @type {HTMLDetailsElement} */ (h("details", { hidden: true }, h("summary", {}, t("Dead keys", "断念されたキー")), deadList, reviveAll));
   dead.addEventListener("toggle", () => dead.open && attempt(listDead));
 
   async function attempt(/** @type {() => Promise<void>} */ work) {
@@ -66,17 +77,25 @@ function createQueue({ name, url }) {
     deadList.replaceChildren(...page.keys.map((/** @type {any} */ each) => h("li", {}, h("code", {}, each.key), " ", each.reason ?? "")));
   }
 
+  /** Stops it on all nodes, or lets it go on. */
+  async function toggle() {
+    const question = t(`Pause ${name} on all nodes? What runs goes on; nothing more is started.`, `すべてのノードで ${name} を停止しますか。実行中のものは続きます。`);
+    if (!isPaused && !confirm(question)) return;
+    await ask(`${path}/${isPaused ? "resume" : "pause"}`, { method: "POST", body: {} });
+    say(told, isPaused ? t("It goes on.", "再開しました。") : t("It is paused.", "停止しました。"));
+  }
+
   async function revive() {
     const { revived } = await ask(`${path}/revive`, { method: "POST", body: {} });
-    say(told, `${count(revived, "key")} tried once more.`);
+    say(told, t(`${count(revived, "key")} tried once more.`, `${whole(revived)} 件を再試行します。`));
     dead.open = false;
   }
 
   async function add() {
     const wanted = keys.value.split(/[\s,;]+/).filter(Boolean);
-    if (wanted.length === 0) return say(told, "Type a key first.");
+    if (wanted.length === 0) return say(told, t("Type a key first.", "先にキーを入力してください。"));
     const answer = await ask(path, { method: "POST", body: { kind: kind.value, keys: wanted } });
-    say(told, `${whole(answer.added)} added, ${whole(answer.moved + answer.again)} moved, ${whole(answer.unchanged ?? 0)} known already.`);
+    say(told, t(`${whole(answer.added)} added, ${whole(answer.moved + answer.again)} moved, ${whole(answer.unchanged ?? 0)} known already.`, `追加 ${whole(answer.added)}、移動 ${whole(answer.moved + answer.again)}、既知 ${whole(answer.unchanged ?? 0)}。`));
     keys.value = "";
   }
 
@@ -87,11 +106,11 @@ function createQueue({ name, url }) {
   const node = h(
     "li",
     { class: "queue" },
-    h("div", { class: "queue-head" }, h("h3", { class: "mono" }, name), now),
+    h("div", { class: "queue-head" }, h("h3", { class: "mono" }, name), now, h("p", { class: "actions", "data-needs": `queue:${name}:manage` }, hold)),
     url ? h("p", { class: "note mono" }, url) : null,
-    h("dl", { class: "counts" }, ...COUNTS.map((each) => h("div", {}, h("dt", {}, h("a", { href: `/queue/keys?queue=${encodeURIComponent(name)}&state=${each}` }, each)), figures[each]))),
+    h("dl", { class: "counts" }, ...COUNTS.map((each) => h("div", {}, h("dt", {}, h("a", { href: `/queue/keys?queue=${encodeURIComponent(name)}&state=${each}` }, WORDS[each])), figures[each]))),
     terms,
-    h("form", { class: "fields", "data-needs": `queue:${name}:add`, on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, "Keys"), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, "Add"))),
+    h("form", { class: "fields", "data-needs": `queue:${name}:add`, on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, t("Keys", "キー")), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, t("Add", "追加")))),
     told,
     dead,
   );
@@ -100,6 +119,10 @@ function createQueue({ name, url }) {
     update(/** @type {QueueStatus} */ status) {
       const { mood, words } = doing(status, serverNow());
       node.dataset.mood = mood;
+      // A pause that the API asked for can be ended as well.
+      isPaused = Boolean(status.paused);
+      say(hold, isPaused ? t("Resume", "再開") : t("Pause", "停止"));
+      hold.setAttribute("aria-label", `${hold.textContent}: ${name}`);
       say(now, words);
       say(terms, [pace(status), progress(status)].filter(Boolean).join(" · "));
       for (const each of COUNTS) say(figures[each], whole(status.counts[each]));

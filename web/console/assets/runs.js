@@ -1,6 +1,7 @@
 // How one record of the schedule is shown: its result as outline and word, its reason, its moment.
 
 import { h, icon } from "./dom.js";
+import { t } from "./language.js";
 
 /**
  * @typedef {{
@@ -10,7 +11,7 @@ import { h, icon } from "./dom.js";
  * }} Run
  */
 
-const WORDS = { running: "running", done: "done", failed: "failed", skipped: "skipped", abandoned: "abandoned" };
+export const WORDS = { running: t("running", "実行中"), done: t("done", "完了"), failed: t("failed", "失敗"), skipped: t("skipped", "見送り"), abandoned: t("abandoned", "中断") };
 
 /** `■ done`, `○ skipped`: the state of a record. */
 export function result(/** @type {Run} */ run) {
@@ -26,7 +27,26 @@ export function stateOf(/** @type {Run} */ run) {
 
 /** The reason without its `run:` or `skip:`, which the result already says. */
 export function reasonOf(/** @type {Run} */ run) {
-  return String(run.reason ?? "").replace(/^(run|skip): /, "");
+  return wordsOf(String(run.reason ?? ""));
+}
+
+const REASONS = /** @type {Record<string, string>} */ ({
+  "run: watched": "閲覧中",
+  "run: always": "常に",
+  "run: store unreadable (fail open)": "データベースを読めないため実行",
+  "run: no store configured": "データベースなし",
+  "run: by hand": "手動",
+  "run: viewer arrived": "閲覧者が来た",
+  "skip: no viewer": "閲覧者なし",
+  "skip: another node has this minute": "別のノードが担当",
+  "skip: unchanged input": "入力に変化なし",
+  "skip: still running": "まだ実行中",
+});
+
+/** A reason in words, without its `run:` or `skip:`. */
+export function wordsOf(/** @type {string} */ reason) {
+  const plain = reason.replace(/^(run|skip): /, "");
+  return t(plain, REASONS[reason] ?? plain);
 }
 
 /** When the record belongs: the tick it was made for, or its start where it was run by hand. */

@@ -43,6 +43,7 @@ openListing({
   actions: [
     {
       name: "remove",
+      ends: true,
       label: t("Remove", "削除"),
       needs: (name) => `state:${name ?? "?"}:reset`,
       question: (n, only) => t(`Remove ${n === 1 ? `the space ${only}` : `${whole(n)} spaces`} with everything in ${n === 1 ? "it" : "them"}? Devices that still have something of it send that again when they are linked.`, `${n === 1 ? only : `${whole(n)} 件`} を中身ごと削除しますか。`),

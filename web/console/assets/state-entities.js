@@ -38,6 +38,7 @@ openListing({
   actions: [
     {
       name: "remove",
+      ends: true,
       label: t("Remove", "削除"),
       needs: () => `state:${space}:write`,
       question: (n, only) => t(`Remove ${n === 1 ? only : `${whole(n)} entities`} on every device?`, `${n === 1 ? only : `${whole(n)} 件`} をすべての端末から削除しますか。`),

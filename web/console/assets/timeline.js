@@ -2,8 +2,9 @@
 // As many ticks as have room are drawn, so that outlines stay legible on a phone; the history table has the rest.
 
 import { h, icon, s, say } from "./dom.js";
-import { clock, count, span } from "./format.js";
-import { isToTheSecond, momentOf, reasonOf, stateOf } from "./runs.js";
+import { clock, count, span, whole } from "./format.js";
+import { t } from "./language.js";
+import { isToTheSecond, momentOf, reasonOf, stateOf, WORDS } from "./runs.js";
 import { scrub } from "./scrub.js";
 
 /** @typedef {import("./runs.js").Run} Run */
@@ -56,7 +57,7 @@ export function openTimeline(/** @type {string} */ job) {
       say(
         readout,
         chosen
-          ? `${clock(momentOf(chosen.run), isToTheSecond(chosen.run))} ${stateOf(chosen.run)}: ${reasonOf(chosen.run)}`
+          ? `${clock(momentOf(chosen.run), isToTheSecond(chosen.run))} ${WORDS[stateOf(chosen.run)]}: ${reasonOf(chosen.run)}`
           : inWords(layout.marks),
       );
     },
@@ -75,11 +76,11 @@ export function openTimeline(/** @type {string} */ job) {
 
 /** The meaning of every outline, in words. */
 export function legend() {
-  const states = ["done", "skipped", "failed", "running", "abandoned"];
+  const states = /** @type {const} */ (["done", "skipped", "failed", "running", "abandoned"]);
   return h(
     "ul",
     { class: "legend note" },
-    states.map((state) => h("li", { class: `result is-${state}` }, icon(state), state)),
+    states.map((state) => h("li", { class: `result is-${state}` }, icon(state), WORDS[state])),
   );
 }
 
@@ -144,9 +145,9 @@ function axis({ x, from, to, tickMs, width }) {
 
 /** @param {{ run: Run }[]} marks */
 function inWords(marks) {
-  if (!marks.length) return "no tick yet";
+  if (!marks.length) return t("no tick yet", "まだありません");
   const ran = marks.filter(({ run }) => run.decision === "run").length;
   const first = momentOf(marks[0].run);
   const last = momentOf(marks[marks.length - 1].run);
-  return `${count(ran, "run")}, ${marks.length - ran} skipped in ${span(last - first)}`;
+  return t(`${count(ran, "run")}, ${marks.length - ran} skipped in ${span(last - first)}`, `${span(last - first)} で実行 ${whole(ran)}、見送り ${whole(marks.length - ran)}`);
 }

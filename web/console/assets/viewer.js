@@ -5,11 +5,13 @@ import { ask, serverNow } from "./api.js";
 import { oneAtATime, openPage } from "./app.js";
 import { openChart } from "./chart.js";
 import { at, h, keyed, say } from "./dom.js";
-import { count, money, moment, span, whole } from "./format.js";
+import { count, money, moment, span, whole, zone } from "./format.js";
 import { openHistory } from "./history.js";
 import { showJobs } from "./jobs.js";
+import { t } from "./language.js";
 import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
+import { wordsOf } from "./runs.js";
 import { askIf, may } from "./session.js";
 import { legend, openTimeline } from "./timeline.js";
 
@@ -88,7 +90,7 @@ function remember(/** @type {import("./runs.js").Run} */ run) {
 function showViewers() {
   const { viewers, visible, nodes } = presence.current();
   say(at("viewers"), whole(viewers));
-  say(at("viewers-noun"), viewers === 1 ? "viewer" : "viewers");
+  say(at("viewers-noun"), t(viewers === 1 ? "viewer" : "viewers", "人"));
   say(at("viewers-visible"), whole(visible));
   say(at("viewers-hidden"), whole(Math.max(0, viewers - visible)));
   chart.show(presence.points(), serverNow());
@@ -98,10 +100,10 @@ function showViewers() {
 
 function showSince() {
   const since = presence.since();
-  const words = presence.current().viewers > 0 ? "Watched" : "Empty";
+  const watched = presence.current().viewers > 0;
   say(
     at("viewers-since"),
-    since === null ? "" : `${words} since ${moment(since, serverNow())} (${span(serverNow() - since)})`,
+    since === null ? "" : t(`${watched ? "Watched" : "Empty"} since ${moment(since, serverNow())} ${zone(since)} (${span(serverNow() - since)})`, `${moment(since, serverNow())} ${zone(since)} から${watched ? "閲覧中" : "不在"}（${span(serverNow() - since)}）`),
   );
 }
 
@@ -151,15 +153,15 @@ function showMoney() {
   }
   const skipped = [...skips.values()].reduce((a, b) => a + b, 0);
   say(at("saved"), money(totals.saved));
-  say(at("saved-note"), `saved by ${count(skipped, "skipped tick")}`);
+  say(at("saved-note"), t(`saved by ${count(skipped, "skipped tick")}`, `${whole(skipped)} 回の見送りで節約`));
   say(at("spent"), money(totals.spent));
   say(
     at("spent-note"),
-    `spent on ${count(totals.runs, "run")}${totals.failed ? `, ${whole(totals.failed)} failed` : ""}`,
+    t(`spent on ${count(totals.runs, "run")}${totals.failed ? `, ${whole(totals.failed)} failed` : ""}`, `${whole(totals.runs)} 回の実行${totals.failed ? `（失敗 ${whole(totals.failed)}）` : ""}に使用`),
   );
   const share = totals.saved + totals.spent ? totals.saved / (totals.saved + totals.spent) : 0;
   at("saved-bar").style.inlineSize = `${(share * 100).toFixed(1)}%`;
-  say(at("share"), `${Math.round(share * 100)} % of what running at every tick would have cost was saved.`);
+  say(at("share"), t(`${Math.round(share * 100)} % of what running at every tick would have cost was saved.`, `毎回実行した場合の費用の ${Math.round(share * 100)} % を節約しました。`));
   keyed(
     at("skips"),
     [...skips].sort((a, b) => b[1] - a[1]),
@@ -167,7 +169,7 @@ function showMoney() {
     ([reason]) => {
       const n = h("dd");
       return {
-        node: h("div", {}, h("dt", {}, reason.replace(/^skip: /, "")), n),
+        node: h("div", {}, h("dt", {}, wordsOf(reason)), n),
         update: ([, value]) => say(n, whole(value)),
       };
     },

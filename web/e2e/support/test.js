@@ -69,8 +69,9 @@ export const PAGES = [
   { path: "/outbox", heading: "Outbox" },
   { path: "/access", heading: "Access" },
   { path: "/audit", heading: "Audit" },
-  { path: "/kv", heading: "Keys and values" },
   { path: "/nodes", heading: "Nodes" },
+  { path: "/kv", heading: "Keys and values" },
+  { path: "/settings", heading: "Settings" },
   { path: "/shelf", heading: "Bookshelf" },
   { path: "/calls", heading: "Calls" },
   { path: "/gallery", heading: "Gallery" },
@@ -78,6 +79,9 @@ export const PAGES = [
 
 /** Pages below them, each with the entry of the menu that it belongs to. */
 export const PAGES_BELOW = [
+  { path: "/docs", heading: "Which system do I need", title: "Which system do I need · Docs", menu: null },
+  { path: "/docs/lock", heading: "Lock", title: "Lock · Docs", menu: null },
+  { path: "/docs?q=fencing", heading: "Search", title: "Search · Docs", menu: null },
   { path: "/project", heading: "AutoSave", title: "AutoSave", menu: null },
   { path: "/state/try", heading: "Try state", title: "Try state", menu: "/state" },
   { path: "/state/entities?space=cart", heading: "Entities of cart", title: "cart · State", menu: "/state" },

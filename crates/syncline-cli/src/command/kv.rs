@@ -17,7 +17,7 @@ Examples:
   syncline kv get greeting                   print it; exit code 1 if there is none
   syncline kv list session:                  keys that begin with session:
   syncline kv list viewer: --limit 1         is anybody watching this node?
-  syncline kv del greeting                   remove it";
+  syncline kv remove greeting                remove it";
 
 /// Read and change keys.
 #[derive(clap::Args)]
@@ -49,7 +49,8 @@ enum Action {
         target: Target,
     },
     /// Remove a key.
-    Del {
+    #[command(alias = "del")]
+    Remove {
         /// The key.
         key: String,
         #[command(flatten)]
@@ -76,7 +77,7 @@ impl Kv {
         match self.action {
             Action::Get { key, target } => get(&target, &key).await,
             Action::Put { key, value, ttl, target } => put(&target, &key, value, ttl).await,
-            Action::Del { key, target } => {
+            Action::Remove { key, target } => {
                 let removed = target.client()?.ask(Method::DELETE, &path(&key)?, &[], None::<&()>).await?;
                 let words = if removed["deleted"] == true { "removed" } else { "there was no such key" };
                 show(&target, &removed, words)

@@ -77,6 +77,7 @@ enum Action {
         database: Database,
     },
     /// Remove dead entries for good. The front end will never get them.
+    #[command(visible_alias = "remove")]
     Discard {
         #[command(flatten)]
         entries: Entries,

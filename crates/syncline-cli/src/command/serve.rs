@@ -54,6 +54,9 @@ pub(crate) struct Settings {
     /// Most connections to PostgreSQL, and one more that listens. [env: DATABASE_CONNECTIONS] [default: 10]
     #[arg(long, value_name = "NUMBER")]
     database_connections: Option<String>,
+    /// What people call the node, over restarts. [env: SYNCLINE_NODE] [default: the machine's name and something random]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
     /// The schema of our tables on PostgreSQL. [env: SYNCLINE_SCHEMA] [default: syncline]
     #[arg(long, value_name = "NAME")]
     schema: Option<String>,
@@ -90,6 +93,7 @@ impl Settings {
             database_url: self.database_url,
             database_listen_url: self.database_listen_url,
             database_connections: self.database_connections,
+            node: self.node,
             schema: self.schema,
             no_migrate: self.no_migrate,
             token_file: self.token_file,

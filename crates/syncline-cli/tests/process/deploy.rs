@@ -84,6 +84,31 @@ fn ss_12_the_alerts_are_those_that_were_asked_for() {
     }
 }
 
+/// State, inbox, breakers, failed keys and the time of jobs had no panel; a full space and a receiver that is away had no alert.
+#[test]
+fn cn_22_every_system_has_a_panel_and_an_alert_and_the_process_is_measured() {
+    let (dashboard, alerts) = (read("grafana-dashboard.json"), read("prometheus-alerts.yml"));
+    for system in ["state", "lock", "outbox", "queue", "viewer", "schedule", "http"] {
+        let name = format!("syncline_{system}_");
+        assert!(dashboard.contains(&name), "no panel of {system}");
+        assert!(alerts.contains(&name), "no alert of {system}");
+    }
+    for name in
+        ["syncline_inbox_", "syncline_audit_", "process_resident_memory_bytes", "process_cpu_seconds_total"]
+    {
+        assert!(dashboard.contains(name), "no panel of {name}");
+    }
+    let node = Node::start_in(tempfile::tempdir().unwrap(), "", &[("SYNCLINE_NODE", "shop-1")]);
+    let (_, shown) = node.ask("GET", "/metrics", &[], "");
+    assert!(shown.contains("process_resident_memory_bytes "), "{shown}");
+    assert!(shown.contains("syncline_node_name_info{node=\"shop-1\"} 1"), "{shown}");
+    // The worker of the same database shows the outbox; a node that did too would count it twice.
+    assert!(!shown.contains("syncline_outbox_pending"), "{shown}");
+    assert!(!shown.contains("job=\""), "{shown}");
+    let (_, nodes) = node.ask("GET", "/api/nodes", &[], "");
+    assert!(nodes.contains("\"node\":\"shop-1\""), "{nodes}");
+}
+
 /// systemd reads the units with the programs under test in their places. Where there is no systemd, there is nobody to ask.
 #[test]
 fn ss_12_systemd_finds_nothing_wrong_with_the_units() {

@@ -19,6 +19,9 @@ impl Display for Config {
             setting(f, "database_listen_url", redact_url(url.expose()))?;
         }
         setting(f, "database_connections", i64::from(self.database_connections))?;
+        if let Some(node) = &self.node {
+            setting(f, "node", node.as_str())?;
+        }
         setting(f, "schema", self.schema.as_str())?;
         setting(f, "migrate", self.migrate)?;
         if self.token.is_some() {

@@ -175,6 +175,19 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("expected true or false, found {text:?}"))
 }
 
+/// Longest name of a node: with what is added to it, it is a part of keys.
+const NODE_NAME_MAX_BYTES: usize = 40;
+
+pub(crate) fn node(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.len() > NODE_NAME_MAX_BYTES || !text.chars().all(fits) {
+        return Err(format!(
+            "expected a name of 1 to {NODE_NAME_MAX_BYTES} letters, digits, -, _ and ., found {text:?}"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
 pub(crate) fn schema(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -254,5 +267,25 @@ pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
         "human" => Ok(LogFormat::Human),
         "json" => Ok(LogFormat::Json),
         _ => Err(format!("expected auto, human or json, found {text:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeId;
+
+    #[test]
+    fn cn_22_a_node_has_the_name_that_it_was_given_and_a_wrong_one_is_refused() {
+        for right in ["shop-1", "a", "node.eu_2", &"x".repeat(NODE_NAME_MAX_BYTES)] {
+            assert_eq!(node(right).as_deref(), Ok(right));
+        }
+        for wrong in ["", "a b", "é", "a/b", &"x".repeat(NODE_NAME_MAX_BYTES + 1)] {
+            assert!(node(wrong).is_err(), "{wrong}");
+        }
+        let (one, other) = (NodeId::named("shop-1"), NodeId::named("shop-1"));
+        assert_eq!((one.name(), other.name()), ("shop-1", "shop-1"));
+        assert_ne!(one.as_str(), other.as_str(), "two processes");
+        assert_eq!(NodeId::random().name().len(), NodeId::random().as_str().len());
     }
 }

@@ -232,7 +232,7 @@ fn frames(
     let is_owner = reader.is_owner();
     // Strangers need not know which weaknesses to try.
     let hello = if is_owner {
-        json!({ "node": context.node.as_str(), "version": env!("CARGO_PKG_VERSION") })
+        json!({ "node": context.node.name(), "version": env!("CARGO_PKG_VERSION") })
     } else {
         json!({})
     };

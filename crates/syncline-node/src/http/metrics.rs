@@ -1,5 +1,6 @@
 //! Counts and durations of requests by route, and the page Prometheus reads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,9 +8,14 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::{StatusCode, header};
 use metrics::{Counter, Histogram};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
+use super::Error;
+use super::body::Query;
 use crate::Context;
 use crate::metrics::Registry;
+use crate::metrics::history::SAMPLE_EVERY;
 
 pub(crate) struct Series {
     /// By the first digit of the status: 2xx to 5xx.
@@ -48,4 +54,56 @@ pub(crate) async fn metrics(State(context): State<Arc<Context>>) -> impl IntoRes
     context.measure();
     let format = "text/plain; version=0.0.4; charset=utf-8";
     ([(header::CONTENT_TYPE, format)], context.registry.render())
+}
+
+/// Most names in one question.
+const NAMES_MAX: usize = 32;
+
+#[derive(Debug, Deserialize, IntoParams)]
+pub(crate) struct Names {
+    /// Names of series, with commas between, 32 at most.
+    #[param(example = "syncline_queue_waiting,syncline_queue_done_total")]
+    names: String,
+}
+
+/// The last hour of some series.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MetricHistory {
+    /// How far apart samples are, in milliseconds.
+    step_ms: u64,
+    /// When each was taken, in milliseconds since 1970.
+    at: Vec<u64>,
+    series: Vec<MetricSeries>,
+}
+
+/// One series.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({ "name": "syncline_queue_waiting", "labels": { "queue": "words" }, "values": [0, 12, 7] }))]
+pub(crate) struct MetricSeries {
+    name: String,
+    labels: BTreeMap<String, String>,
+    /// A value for each time.
+    values: Vec<f64>,
+}
+
+/// The last hour of what this node counts, a sample each ten seconds, for charts. A series that was never anything but zero is absent.
+#[utoipa::path(get, path = "/api/metrics", tag = "health", params(Names),
+    responses((status = 200, body = MetricHistory), (status = 400)))]
+pub(crate) async fn history(
+    State(context): State<Arc<Context>>,
+    Query(asked): Query<Names>,
+) -> Result<axum::Json<MetricHistory>, Error> {
+    let names: Vec<&str> = asked.names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    if !(1..=NAMES_MAX).contains(&names.len()) {
+        return Err(Error::invalid("invalid-names", format!("ask for 1 to {NAMES_MAX} names")));
+    }
+    let (at, past) = context.history.of(&names);
+    let series = past.into_iter().map(|past| MetricSeries {
+        name: past.name,
+        labels: past.labels,
+        values: past.values,
+    });
+    let step_ms = u64::try_from(SAMPLE_EVERY.as_millis()).unwrap_or(u64::MAX);
+    Ok(axum::Json(MetricHistory { step_ms, at, series: series.collect() }))
 }

@@ -19,7 +19,7 @@ use crate::Context;
 use crate::part::{Files, Kind, Page, Parts, Topic};
 
 const OVERVIEW: &str = "index.html";
-const LAYOUT: &str = "layout.html";
+pub(super) const LAYOUT: &str = "layout.html";
 const MISSING: &str = "missing.html";
 /// Where a page's own part of the head goes in the layout.
 const HEAD: &str = "<!-- head -->";
@@ -65,6 +65,8 @@ impl Console {
                 files.push(page.files);
             }
         }
+        let settings = Page::new::<ConsoleFiles>("/settings", "settings.html").in_menu_last("Settings");
+        let pages: Vec<_> = pages.into_iter().chain([("node", settings)]).collect();
         let apps: Vec<&str> =
             parts.on().filter(|part| part.kind() == Kind::App).map(crate::part::Part::name).collect();
         let menu = menu(&pages, &apps);
@@ -106,6 +108,17 @@ impl Console {
         whole.replacen(HEAD, head.trim(), 1).replacen(MAIN, main.trim(), 1)
     }
 
+    /// A page of another file's, in the layout.
+    pub(super) fn compose_text(&self, path: &str, page: &str) -> String {
+        let layout = ConsoleFiles::get(LAYOUT).map(|file| String::from_utf8_lossy(&file.data).into_owned());
+        self.compose(path, &layout.unwrap_or_else(|| format!("{HEAD}{MAIN}")), page)
+    }
+
+    /// What a page may load.
+    pub(super) fn policy(&self) -> &HeaderValue {
+        &self.policy
+    }
+
     fn whole(&self, path: &str, file: &EmbeddedFile) -> Option<(String, HeaderValue)> {
         let layout = ConsoleFiles::get(LAYOUT)?;
         let text = |file: &EmbeddedFile| String::from_utf8_lossy(&file.data).into_owned();
@@ -113,17 +126,17 @@ impl Console {
     }
 }
 
-/// The entries of the menu: systems, then apps, set apart.
+/// The entries of the menu: systems, then apps, set apart under a word of their own.
 fn menu(pages: &[(&'static str, Page)], apps: &[&str]) -> String {
     let mut apart = false;
-    let mut ordered: Vec<_> = pages.iter().collect();
+    let mut ordered: Vec<_> = pages.iter().filter(|(_, page)| page.menu.is_some()).collect();
     ordered.sort_by_key(|(part, page)| (apps.contains(part), page.menu_last));
     let entries = ordered.into_iter().filter_map(|(part, page)| {
         let first = !apart && apps.contains(part);
         apart |= first;
-        let class = if first { " class=\"apart\"" } else { "" };
+        let before = if first { "<li class=\"apart\">Apps</li>\n          " } else { "" };
         let path = page.path;
-        page.menu.map(|word| format!("<li{class}><a class=\"is-{part}\" href=\"{path}\">{word}</a></li>"))
+        page.menu.map(|word| format!("{before}<li><a class=\"is-{part}\" href=\"{path}\">{word}</a></li>"))
     });
     entries.collect::<Vec<_>>().join("\n          ")
 }
@@ -200,7 +213,7 @@ pub(crate) async fn package(
     Ok(respond(&path, file.data, etag, &headers, &context.console.policy))
 }
 
-fn respond(
+pub(super) fn respond(
     name: &str,
     data: Cow<'static, [u8]>,
     etag: HeaderValue,
@@ -222,7 +235,7 @@ fn respond(
 }
 
 /// Weak, because compression changes the bytes and not the meaning.
-fn etag<const FILES: usize>(files: [&EmbeddedFile; FILES]) -> HeaderValue {
+pub(super) fn etag<const FILES: usize>(files: [&EmbeddedFile; FILES]) -> HeaderValue {
     let half =
         |file: &EmbeddedFile| file.metadata.sha256_hash().first_chunk().copied().map(u128::from_be_bytes);
     let hash: String = files.into_iter().flat_map(half).map(|half| format!("{half:032x}")).collect();

@@ -15,7 +15,7 @@ use syncline_store::kv::{Asked, Kv};
 use utoipa::ToSchema;
 
 use crate::http::Error;
-use crate::{Context, clock};
+use crate::{Context, NodeId, clock};
 
 /// Before a node's name.
 pub(super) const PREFIX: &str = "node-presence:";
@@ -27,6 +27,9 @@ const LISTED_FOR: Duration = Duration::from_secs(150);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Word {
+    /// What people call it; nodes of before had no other name than their id.
+    #[serde(default)]
+    name: String,
     version: String,
     /// How long it had been up.
     uptime_ms: u64,
@@ -41,21 +44,24 @@ pub(super) struct Presence(Arc<Inner>);
 struct Inner {
     kv: Arc<dyn Kv>,
     key: Option<Key>,
+    name: String,
     started: Instant,
     store_ms: std::sync::atomic::AtomicU64,
 }
 
 impl Presence {
-    pub(super) fn new(kv: Arc<dyn Kv>, node: &str) -> Presence {
+    pub(super) fn new(kv: Arc<dyn Kv>, node: &NodeId) -> Presence {
         let key = Key::new(format!("{PREFIX}{node}")).ok();
-        Presence(Arc::new(Inner { kv, key, started: Instant::now(), store_ms: 0.into() }))
+        let name = node.name().to_owned();
+        Presence(Arc::new(Inner { kv, key, name, started: Instant::now(), store_ms: 0.into() }))
     }
 
     /// Says that this node is there.
     pub(super) async fn say(&self) -> Result<(), StoreError> {
-        let Inner { kv, key, started, store_ms } = &*self.0;
+        let Inner { kv, key, name, started, store_ms } = &*self.0;
         let Some(key) = key else { return Ok(()) };
         let word = Word {
+            name: name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_ms: whole_ms(started.elapsed()),
             store_ms: store_ms.load(std::sync::atomic::Ordering::Relaxed),
@@ -75,9 +81,9 @@ impl Presence {
         }
     }
 
-    fn view(&self, node: &str) -> NodeView {
+    fn view(&self) -> NodeView {
         NodeView {
-            node: node.to_owned(),
+            node: self.0.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             this: true,
             silent_ms: 0,
@@ -124,14 +130,22 @@ pub(crate) async fn list(
     let page = context.count_store_errors(context.kv.page(asked).await)?;
     let others = page.entries.into_iter().filter_map(|entry| {
         let node = entry.key.as_str().strip_prefix(PREFIX).filter(|node| *node != this)?.to_owned();
-        let Word { version, uptime_ms, store_ms } = serde_json::from_str(&entry.value).ok()?;
+        let Word { name, version, uptime_ms, store_ms } = serde_json::from_str(&entry.value).ok()?;
+        let node = if name.is_empty() { node } else { name };
         let silent = LISTED_FOR.saturating_sub(entry.ttl_left.unwrap_or(LISTED_FOR));
         let silent_ms = whole_ms(silent);
         let uptime_ms = uptime_ms.saturating_add(silent_ms);
         Some(NodeView { node, version, this: false, silent_ms, uptime_ms, store_ms })
     });
-    let mut nodes = vec![presence.view(this)];
-    nodes.extend(others);
+    let mut nodes = vec![presence.view()];
+    for other in others {
+        // A node that was killed and started again under its name is the one that spoke last.
+        match nodes.iter_mut().find(|known| known.node == other.node) {
+            Some(known) if known.silent_ms > other.silent_ms => *known = other,
+            Some(_) => {}
+            None => nodes.push(other),
+        }
+    }
     Ok(axum::Json(NodeList { nodes, now: clock::wall().as_ms() }))
 }
 

@@ -41,7 +41,7 @@ impl Part for KvPart {
         keys.hide(auth::KEPT_PREFIX, "they are about who is signed in: /api/session changes them");
         keys.hide(nodes::PREFIX, "they are about which nodes there are: /api/nodes lists them");
         setup.offer(keys);
-        let presence = Presence::new(Arc::clone(setup.kv), setup.node.as_str());
+        let presence = Presence::new(Arc::clone(setup.kv), setup.node);
         setup.offer(presence.clone());
         let (said, taken_back) = (presence.clone(), presence);
         setup.on_sweep("the word that this node is there", move || {

@@ -4,6 +4,7 @@
 mod access;
 mod audit;
 mod auth;
+mod console;
 mod cors;
 mod door;
 mod effects;
