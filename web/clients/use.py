@@ -21,7 +21,7 @@ from syncline_client.models import (
     ErrorBody,
     Forget,
     Heartbeat,
-    KeyViewState,
+    KeyState,
     QueuesKeysState,
     Release,
     Renew,
@@ -71,7 +71,7 @@ def main(url: str, token: str) -> None:
     # queue
     keys = Enqueue(kind=EnqueueKind.NEW, keys=["stone", "water"])
     assert taken(queues_enqueue.sync("words", client=client, body=keys)).added == 2
-    assert taken(queues_result.sync("words", "stone", client=client, wait_ms=10_000)).state == KeyViewState.DONE
+    assert taken(queues_result.sync("words", "stone", client=client, wait_ms=10_000)).state == KeyState.DONE
     found = taken(queues_keys.sync("words", client=client, state=QueuesKeysState.DONE, q="stone")).keys
     assert [each.key for each in found] == ["stone"]
     assert taken(queues_remove_many.sync("words", client=client, body=Forget(keys=["stone"]))).removed == 1
