@@ -138,6 +138,14 @@ for (const document of documents.filter((name) => !IN_BROWSER.includes(name))) {
   });
 }
 
+test("cn_10 the README begins with the problem and a picture, and has three ways to start before the source tree", async () => {
+  const text = await readFile(join(ROOT, "README.md"), "utf8");
+  const places = ["You have written this by hand", "](docs/images/race.png)", "| you need | use | instead of |", "It is not for you", "**A binary.**", "**An npm package**", "**Crates**", "## From the source tree"];
+  const found = places.map((words) => text.indexOf(words));
+  expect(found.every((at, index) => at > (found[index - 1] ?? -1)), `${found}`).toBe(true);
+  expect((await readFile(join(ROOT, "docs/images/race.png"))).length).toBeLessThan(100_000);
+});
+
 test("cn_13 every TOML snippet is a configuration that its program takes", async () => {
   const folder = await mkdtemp(join(tmpdir(), "syncline-documents-"));
   for (const document of documents) {

@@ -9,13 +9,13 @@ for (const [system, path, heading] of [
   ["outbox", "/outbox", "Outbox"],
   ["state", "/state", "State"],
 ]) {
-  test(`hs_03 a node with ${system} alone has one entry in its menu, and pages that work`, async ({ page }) => {
+  test(`hs_03 a node with ${system} alone has one entry in its menu beside the settings, and pages that work`, async ({ page }) => {
     const node = await Node.start({ environment: { SYNCLINE_SYSTEMS: system, SYNCLINE_APPS: "" } });
     try {
       const failed = /** @type {string[]} */ ([]);
       page.on("response", (response) => response.status() >= 400 && failed.push(`${response.status()} ${response.url()}`));
       await open(page, node.url);
-      await expect(page.locator("nav a")).toHaveText([heading]);
+      await expect(page.locator("nav a")).toHaveText([heading, "Settings"]);
       await expect(page.locator("[data-part]:visible")).toHaveCount(1);
       await open(page, `${node.url}${path}`);
       await expect(page.getByRole("heading", { level: 1 })).toHaveText(heading);
@@ -27,3 +27,18 @@ for (const [system, path, heading] of [
     }
   });
 }
+
+test("cn_03 apps have their pages under Apps, and no page where they are off", async ({ page }) => {
+  for (const [apps, entries] of /** @type {[string, string[]][]} */ ([["gallery", ["Gallery"]], ["", []]])) {
+    const node = await Node.start({ environment: { SYNCLINE_SYSTEMS: "viewer", SYNCLINE_APPS: apps } });
+    try {
+      await open(page, node.url);
+      await expect(page.locator("nav .apart")).toHaveText(entries.length > 0 ? ["Apps"] : []);
+      await expect(page.locator("nav .apart ~ li a")).toHaveText(entries);
+      expect((await fetch(`${node.url}/gallery`)).status).toBe(entries.length > 0 ? 200 : 404);
+      await page.goto("about:blank");
+    } finally {
+      await node.remove();
+    }
+  }
+});

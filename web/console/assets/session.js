@@ -24,7 +24,6 @@ const MENU = /** @type {Record<string, string[]>} */ ({
   "/shelf": ["shelf:*:read"],
   "/calls": ["entity:call_log:read"],
   "/gallery": ["gallery:*:read"],
-  // The owner's alone: no grant is called so.
   "/settings": ["node:*:settings"],
 });
 

@@ -13,6 +13,8 @@ const HEIGHT_PX = 46;
 const MARK_PX = 12;
 const TICK_ROOM_PX = 15;
 const AXIS_LABEL_PX = 84;
+// Times at which a scale is marked: round ones.
+const STEPS_MS = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400].map((seconds) => seconds * 1_000);
 
 /** The strip of one job. */
 export function openTimeline(/** @type {string} */ job) {
@@ -106,8 +108,10 @@ function layOut(runs, now, width) {
 /** @param {Run[]} sorted oldest first */
 function shortestGap(sorted) {
   let gap = Infinity;
-  for (let i = 1; i < sorted.length; i += 1) {
-    const between = momentOf(sorted[i]) - momentOf(sorted[i - 1]);
+  // A run by hand falls between two ticks.
+  const ticks = sorted.filter(({ bucket }) => bucket !== null);
+  for (let i = 1; i < ticks.length; i += 1) {
+    const between = momentOf(ticks[i]) - momentOf(ticks[i - 1]);
     if (between >= 1_000) gap = Math.min(gap, between);
   }
   return Number.isFinite(gap) ? gap : null;
@@ -126,17 +130,21 @@ function mark(/** @type {Run} */ run, /** @type {number} */ x) {
 }
 
 /** @param {ReturnType<typeof layOut>} layout */
-function axis({ x, from, to, tickMs, width }) {
+function axis({ x, from, to, width }) {
   const nodes = [s("line", { class: "chart-grid", x1: 0, x2: width, y1: 24, y2: 24 })];
-  const every = Math.max(1, Math.ceil(AXIS_LABEL_PX / TICK_ROOM_PX / 5) * 5) * tickMs;
-  for (let at = Math.ceil(from / every) * every; at < to; at += every) {
+  const room = Math.max(1, width / AXIS_LABEL_PX);
+  // A scale of years, as a wrong time makes it, has marks as well, and few.
+  const every = STEPS_MS.find((ms) => (to - from) / ms <= room) ?? Math.ceil((to - from) / room);
+  // Round in local time, which matters where the zone is not a whole number of hours from UTC.
+  const offset = new Date(to).getTimezoneOffset() * 60_000;
+  for (let at = Math.ceil((from - offset) / every) * every + offset; at < to; at += every) {
     if (x(at) < 20 || x(at) > width - 22) continue;
     nodes.push(s("line", { class: "chart-base", x1: x(at).toFixed(1), x2: x(at).toFixed(1), y1: 24, y2: 28 }));
     nodes.push(
       s(
         "text",
         { class: "chart-label", x: x(at).toFixed(1), y: 42, "text-anchor": "middle" },
-        clock(at, tickMs < 60_000),
+        clock(at, every < 60_000),
       ),
     );
   }
