@@ -87,7 +87,7 @@ test("cn_01 cn_02 cn_06 a failure of each system is on the overview, and its pag
   await node.put("/api/state/cart/item-1", { n: 1 });
   const damage = [
     `UPDATE syncline_locks SET granted_at = granted_at - ${2 * HOUR_MS} WHERE name = 'nightly'`,
-    "UPDATE sync_outbox SET dead_at = 1, attempts = 10, last_error = '422: no such note'",
+    "UPDATE syncline_outbox_entries SET dead_at = 1, attempts = 10, last_error = '422: no such note'",
     "UPDATE syncline_state_spaces SET entities = 190000 WHERE name = 'cart'",
   ];
   expect(await sql(damage.join(";"))).toEqual({ code: 0, output: "" });

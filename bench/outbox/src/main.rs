@@ -3,6 +3,7 @@
 //! - [`throughput`]: a backlog is carried away, beside the plain algorithm, graphile-worker and pg-boss
 //! - [`latency`]: from the commit of a lone entry to its being there, while nothing else happens
 //! - [`guest`]: commits a second of an application, with us and without
+//! - [`routes`]: a backlog to several receivers at once, one of them down
 //! - [`growth`]: cost of an entry in a table of 1,000 rows and of 1,000,000
 //! - [`world`]: front ends, workers and backlogs
 //!
@@ -14,6 +15,7 @@
 mod growth;
 mod guest;
 mod latency;
+mod routes;
 mod throughput;
 mod world;
 
@@ -46,6 +48,7 @@ enum Question {
     Latency,
     Growth,
     Guest,
+    Routes,
 }
 
 fn main() -> Result<()> {
@@ -67,6 +70,9 @@ fn main() -> Result<()> {
     }
     if wanted(Question::Guest) {
         answers.insert("guest".to_owned(), guest::measure(usize::from(rounds))?);
+    }
+    if wanted(Question::Routes) {
+        answers.insert("routes".to_owned(), routes::measure(usize::from(rounds), entries)?);
     }
     bench_figures::write("outbox", &Value::Object(answers))
 }

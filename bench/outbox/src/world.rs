@@ -109,6 +109,20 @@ impl World {
         Ok(Running(worker.spawn().context("cannot start serversync")?))
     }
 
+    /// The same with routes in a configuration file, and no front end beside them.
+    pub(crate) fn worker_of_routes(&self, arguments: &[&str]) -> Result<Running> {
+        let mut worker = Command::new(binary("serversync")?);
+        worker.args(arguments).env("DATABASE_URL", &self.box_url).env_remove("FRONTEND_BASE_URL");
+        worker.env("SYNC_BATCH_SIZE", "1000").env("SYNCLINE_LOG_LEVEL", "error");
+        worker.current_dir(self._folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(Running(worker.spawn().context("cannot start serversync")?))
+    }
+
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self._folder.path()
+    }
+
     /// How many entities the front end has, past the front end.
     pub(crate) async fn arrived(&self) -> Result<u64> {
         let count: i64 = if self.front_url.starts_with("sqlite:") {

@@ -44,6 +44,8 @@ Environment:
   SYNC_BATCH_SIZE         100   entries in one request at most
   SYNC_TIMEOUT_SEC         30   how long an answer may take
   SYNC_MAX_ATTEMPTS        10   failures that make a dead letter
+  SYNC_PLAIN_ENTRIES    false   send the contract's four fields of each entry and
+                                nothing else
   SYNC_PLAIN_RECEIPTS   false   remove a file after a receipt without length and
                                 SHA-256
   SYNC_METRICS_LISTEN           serve /metrics and /healthz here

@@ -36,7 +36,7 @@ mod verdict;
 
 pub use answer::{Answer, EntryResult, IngestReply, Response, interpret};
 pub use delivery::{Candidate, Delivery, ReceiverState};
-pub use evidence::{Evidence, REMEMBERED_MAX};
+pub use evidence::{Evidence, RECENT, REMEMBERED_MAX};
 pub use health::{DOUBT_PAUSE, Health, PAUSE, Pauses};
 pub use moment::{InvalidMoment, Moment};
 pub use names::{
@@ -45,4 +45,4 @@ pub use names::{
 };
 pub use posted::{Posted, PostedEntry};
 pub use stamp::{LATEST, Stamp};
-pub use verdict::{POLICY, RETRY_AFTER_MAX, Verdict};
+pub use verdict::{POLICY, POSTPONE_MAX, RETRY_AFTER_MAX, Verdict};

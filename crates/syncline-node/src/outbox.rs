@@ -143,7 +143,7 @@ pub struct Worker {
 impl Worker {
     /// Finds out whether [`Worker::open`] would succeed, as far as that can be seen without changing or sending anything.
     pub async fn check(settings: &Settings) -> Result<(), OpenError> {
-        check_kinds(&settings.files)?;
+        check_kinds(settings)?;
         let listener = settings.metrics_listen.map(status::listen).transpose()?;
         drop(listener);
         let url = settings.database_url.expose();
@@ -153,7 +153,7 @@ impl Worker {
 
     /// Opens the database, and the place for metrics if there is one.
     pub async fn open(settings: &Settings) -> Result<Worker, OpenError> {
-        check_kinds(&settings.files)?;
+        check_kinds(settings)?;
         let status = settings.metrics_listen.map(status::listen).transpose()?;
         let url = settings.database_url.expose();
         let store = OutboxStore::open_with(url, settings.store_options()).await;
@@ -174,6 +174,9 @@ impl Worker {
                 (receivers, Some(fan_out))
             }
         };
+        if let Err(error) = warn_of_routes_left(&store, &settings.routes).await {
+            tracing::debug!(%error, "the tables of former routes cannot be read");
+        }
         // Before anything is sent: sending may be switched off.
         for shared in receivers.iter().chain(fan_out.iter().map(|fan_out| &fan_out.shared)) {
             chores::tune(shared).await;
@@ -306,7 +309,8 @@ impl Opening<'_> {
         let nowhere = || "http://localhost".parse().expect("a constant that reads");
         let target = route.cloned().unwrap_or_else(|| {
             // Without routes there is a front end; with routes the application's outbox sends nothing itself.
-            Route::frontend(settings.frontend.clone().unwrap_or_else(nowhere), settings.token.clone())
+            let url = settings.frontend.clone().unwrap_or_else(nowhere);
+            Route::frontend(url, settings.token.clone(), settings.plain_entries)
         });
         Arc::new(Shared {
             name: NodeId::random().to_string(),
@@ -352,14 +356,45 @@ impl Opening<'_> {
     }
 }
 
-/// Kinds that come from code have passed no configuration file.
-fn check_kinds(kinds: &[FileKind]) -> Result<(), OpenError> {
-    kinds.iter().try_for_each(|kind| match kind.check() {
-        Ok(()) => Ok(()),
-        Err(problems) => problems.into_iter().try_for_each(|(setting, what)| {
-            Err(OpenError::Kind { entity_type: kind.entity_type.clone(), setting, what })
-        }),
-    })
+/// Kinds that come from code have passed no configuration file. A file has one receipt, after which it may be removed, so it goes to
+/// one receiver; webhooks only tell of it.
+fn check_kinds(settings: &Settings) -> Result<(), OpenError> {
+    for kind in &settings.files {
+        let wrong =
+            |(setting, what)| OpenError::Kind { entity_type: kind.entity_type.clone(), setting, what };
+        if let Some(problem) = kind.check().err().and_then(|problems| problems.into_iter().next()) {
+            return Err(wrong(problem));
+        }
+        let takes = |route: &&Route| route.shape == Shape::Batch && route.takes(&kind.entity_type);
+        let names: Vec<&str> =
+            settings.routes.iter().filter(takes).map(|route| route.name.as_str()).collect();
+        if let [one, other, ..] = names[..] {
+            let what = format!(
+                "{one} and {other} both take it, and a file goes to one receiver; name it in one of them"
+            );
+            return Err(wrong(("routes", what)));
+        }
+    }
+    Ok(())
+}
+
+/// A route that was taken out of the configuration leaves its table behind, and entries in it wait for ever.
+async fn warn_of_routes_left(store: &OutboxStore, routes: &[Route]) -> Result<(), Error> {
+    for name in store.routes().await? {
+        if routes.iter().any(|route| route.name == name) {
+            continue;
+        }
+        let Some(left) = store.route(&name).await? else { continue };
+        let pending = left.stats().await?.pending;
+        if pending > 0 {
+            tracing::warn!(
+                route = name,
+                pending,
+                "entries wait for a route that is not in the configuration any more; put it back, or see `syncline outbox list --route`"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What is switched off, if that holds anything back.

@@ -48,11 +48,11 @@ WHERE $1 = us.sender OR (n.value ->> 3, $1) > ((
                 AS INTEGER)
         ELSE unixepoch(c) * 1000000 END), -1)
     FROM (
-        SELECT * FROM (SELECT o.created_at AS c FROM sync_outbox AS o INDEXED BY sync_outbox_pending_entity
+        SELECT * FROM (SELECT o.created_at AS c FROM syncline.outbox_entries AS o INDEXED BY syncline.outbox_entries_pending_entity
             WHERE o.entity_type = 'sample' AND o.entity_id = n.value ->> 0 AND o.processed_at IS NULL AND o.dead_at IS NULL
             ORDER BY o.id DESC LIMIT 1)
         UNION ALL
-        SELECT * FROM (SELECT o.created_at AS c FROM sync_outbox AS o INDEXED BY sync_outbox_processed_entity
+        SELECT * FROM (SELECT o.created_at AS c FROM syncline.outbox_entries AS o INDEXED BY syncline.outbox_entries_processed_entity
             WHERE o.entity_type = 'sample' AND o.entity_id = n.value ->> 0 AND o.processed_at IS NOT NULL
             ORDER BY o.id DESC LIMIT 1)
     )), us.sender)
@@ -88,11 +88,11 @@ SELECT $1, $2, us.sender, 0, max(:wall, (
                 AS INTEGER)
         ELSE unixepoch(c) * 1000000 END), -1)
     FROM (
-        SELECT * FROM (SELECT o.created_at AS c FROM sync_outbox AS o INDEXED BY sync_outbox_pending_entity
+        SELECT * FROM (SELECT o.created_at AS c FROM syncline.outbox_entries AS o INDEXED BY syncline.outbox_entries_pending_entity
             WHERE o.entity_type = 'sample' AND o.entity_id = $1 AND o.processed_at IS NULL AND o.dead_at IS NULL
             ORDER BY o.id DESC LIMIT 1)
         UNION ALL
-        SELECT * FROM (SELECT o.created_at AS c FROM sync_outbox AS o INDEXED BY sync_outbox_processed_entity
+        SELECT * FROM (SELECT o.created_at AS c FROM syncline.outbox_entries AS o INDEXED BY syncline.outbox_entries_processed_entity
             WHERE o.entity_type = 'sample' AND o.entity_id = $1 AND o.processed_at IS NOT NULL
             ORDER BY o.id DESC LIMIT 1)
     )) / 1000 + 1) * 1000, :wall * 1000, (SELECT coalesce(max(place), 0) + 1 FROM syncline.entity_sample)

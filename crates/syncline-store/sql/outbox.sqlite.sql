@@ -1,4 +1,5 @@
--- The outbox on SQLite. An application may have made the first six columns as it likes: ids of entities that are blobs are read as
+-- The outbox on SQLite. `sync_outbox` stands for our own table of its entries, or for the table of a route, and `app_outbox` for where the
+-- payloads are: the application's table, or again that of the route. An application may have made the first six columns as it likes: ids of entities that are blobs are read as
 -- the UUIDs they are, and times as text, as seconds or as milliseconds. Milliseconds are told from seconds by their size, also where
 -- they are text; a time is read in microseconds since the epoch, NULL where it is none. SQLite's own functions round to milliseconds,
 -- so the fraction of a second is read digit by digit: from the 21st character on, up to six.
@@ -25,7 +26,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT) AS entity_type,
         THEN lower(substr(hex(o.entity_id), 1, 8) || '-' || substr(hex(o.entity_id), 9, 4)
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
-        ELSE CAST(o.entity_id AS TEXT) END AS entity_id, coalesce(CAST(o.payload AS TEXT),
+        ELSE CAST(o.entity_id AS TEXT) END AS entity_id, coalesce(CAST((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id) AS TEXT),
     'null') AS payload,
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
@@ -44,6 +45,11 @@ ORDER BY o.id LIMIT $1;
 -- name: MARK
 UPDATE sync_outbox SET processed_at = coalesce($2, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')), due_at = NULL,
     behind = NULL, claim = NULL, leased_until = NULL, dead_at = NULL
+WHERE id IN (SELECT value FROM json_each($1)) AND processed_at IS NULL;
+
+-- name: MARK_PAYLOADS
+-- ids. The application sees in its own table that they were processed.
+UPDATE app_outbox SET processed_at = (SELECT e.processed_at FROM sync_outbox AS e WHERE e.id = app_outbox.id)
 WHERE id IN (SELECT value FROM json_each($1)) AND processed_at IS NULL;
 
 -- name: FREE
@@ -84,7 +90,7 @@ WITH line AS MATERIALIZED (SELECT o.id, CAST(o.entity_type AS TEXT) AS entity_ty
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
         ELSE CAST(o.entity_id AS TEXT) END AS entity_id,
-    coalesce(CAST(o.payload AS TEXT), 'null') AS payload,
+    coalesce(CAST((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id) AS TEXT), 'null') AS payload,
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
         THEN CASE WHEN CAST(o.created_at AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(o.created_at AS INTEGER) * 1000
@@ -128,11 +134,6 @@ WHERE id IN (SELECT o.id FROM sync_outbox AS o INDEXED BY sync_outbox_ready
     WHERE o.processed_at IS NULL AND o.dead_at IS NULL AND o.due_at IS NULL AND o.behind IS NULL
     AND (substr(o.entity_type, -5) = '_file') IS NULL LIMIT 1000)
 RETURNING id;
-
--- name: BURY_NUMBERLESS
--- A row without a number can neither be claimed nor named
-UPDATE sync_outbox SET dead_at = :wall, last_error = 'id is no whole number'
-WHERE typeof(id) <> 'integer' AND processed_at IS NULL AND dead_at IS NULL;
 
 -- name: DEFER
 -- Pairs of an entry and the one it has to wait for
@@ -198,7 +199,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT),
         THEN lower(substr(hex(o.entity_id), 1, 8) || '-' || substr(hex(o.entity_id), 9, 4)
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
-        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce(o.payload, 'null')),
+        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id), 'null')),
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
         THEN CASE WHEN CAST(o.created_at AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(o.created_at AS INTEGER) * 1000
@@ -232,7 +233,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT),
         THEN lower(substr(hex(o.entity_id), 1, 8) || '-' || substr(hex(o.entity_id), 9, 4)
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
-        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce(o.payload, 'null')),
+        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id), 'null')),
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
         THEN CASE WHEN CAST(o.created_at AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(o.created_at AS INTEGER) * 1000
@@ -265,7 +266,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT),
         THEN lower(substr(hex(o.entity_id), 1, 8) || '-' || substr(hex(o.entity_id), 9, 4)
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
-        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce(o.payload, 'null')),
+        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id), 'null')),
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
         THEN CASE WHEN CAST(o.created_at AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(o.created_at AS INTEGER) * 1000
@@ -299,7 +300,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT),
         THEN lower(substr(hex(o.entity_id), 1, 8) || '-' || substr(hex(o.entity_id), 9, 4)
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
-        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce(o.payload, 'null')),
+        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id), 'null')),
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
         THEN CASE WHEN CAST(o.created_at AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(o.created_at AS INTEGER) * 1000
@@ -335,7 +336,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT),
         THEN lower(substr(hex(o.entity_id), 1, 8) || '-' || substr(hex(o.entity_id), 9, 4)
             || '-' || substr(hex(o.entity_id), 13, 4) || '-' || substr(hex(o.entity_id), 17, 4)
             || '-' || substr(hex(o.entity_id), 21))
-        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce(o.payload, 'null')),
+        ELSE CAST(o.entity_id AS TEXT) END, octet_length(coalesce((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id), 'null')),
     CASE WHEN typeof(o.created_at) = 'integer' OR (typeof(o.created_at) = 'text' AND o.created_at NOT GLOB '*[^0-9]*'
             AND length(o.created_at) BETWEEN 9 AND 14)
         THEN CASE WHEN CAST(o.created_at AS INTEGER) BETWEEN 100000000000 AND 253402207200000 THEN CAST(o.created_at AS INTEGER) * 1000
@@ -363,7 +364,7 @@ SELECT o.id, CAST(o.entity_type AS TEXT),
 FROM sync_outbox AS o WHERE o.id = $1;
 
 -- name: PAYLOAD
-SELECT coalesce(CAST(payload AS TEXT), 'null') FROM sync_outbox WHERE id = $1;
+SELECT coalesce(CAST((SELECT p.payload FROM app_outbox AS p WHERE p.id = o.id) AS TEXT), 'null') FROM sync_outbox AS o WHERE o.id = $1;
 
 -- name: RETRY
 UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL
@@ -374,11 +375,11 @@ UPDATE sync_outbox SET attempts = 0, due_at = NULL, dead_at = NULL
 WHERE id IN (SELECT id FROM sync_outbox INDEXED BY sync_outbox_dead WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000);
 
 -- name: DISCARD
-DELETE FROM sync_outbox WHERE id IN (SELECT value FROM json_each($1)) AND dead_at IS NOT NULL;
+DELETE FROM sync_outbox WHERE id IN (SELECT value FROM json_each($1)) AND dead_at IS NOT NULL RETURNING id;
 
 -- name: DISCARD_DEAD
 DELETE FROM sync_outbox
-WHERE id IN (SELECT id FROM sync_outbox INDEXED BY sync_outbox_dead WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000);
+WHERE id IN (SELECT id FROM sync_outbox INDEXED BY sync_outbox_dead WHERE dead_at IS NOT NULL ORDER BY id LIMIT 1000) RETURNING id;
 
 -- name: OLD
 -- A moment as text, the same in milliseconds, limit. The text finds them by the index; the number decides.
@@ -399,6 +400,9 @@ ORDER BY processed_at, id LIMIT $3;
 
 -- name: REMOVE
 DELETE FROM sync_outbox WHERE id IN (SELECT value FROM json_each($1));
+
+-- name: REMOVE_PAYLOADS
+DELETE FROM app_outbox WHERE id IN (SELECT value FROM json_each($1));
 
 -- name: REMOVE_RECEIPTS
 DELETE FROM syncline.sync_receipts WHERE entry_id IN (SELECT value FROM json_each($1));

@@ -23,6 +23,10 @@ ALTER TABLE syncline.route_sample SET (fillfactor = 70, autovacuum_vacuum_scale_
 -- name: EXISTS
 SELECT to_regclass('syncline.route_sample') IS NOT NULL;
 
+-- name: NAMES
+SELECT c.relname::text FROM pg_class AS c JOIN pg_class AS ours ON ours.relnamespace = c.relnamespace
+WHERE ours.oid = to_regclass('syncline.sync_outbox_sender') AND c.relkind = 'r' AND c.relname LIKE 'route\_%' ORDER BY 1;
+
 -- name: COPY
 -- ids
 INSERT INTO syncline.route_sample (id, entity_type, entity_id, payload, created_at, attempts)

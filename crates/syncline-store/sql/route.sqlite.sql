@@ -24,8 +24,11 @@ CREATE INDEX IF NOT EXISTS syncline.route_sample_processed ON syncline.route_sam
 -- name: EXISTS
 SELECT count(*) > 0 FROM sqlite_master WHERE name = 'syncline.route_sample';
 
+-- name: NAMES
+SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'syncline.route_*' ORDER BY name;
+
 -- name: COPY
 -- ids
 INSERT INTO syncline.route_sample (id, entity_type, entity_id, payload, created_at)
-SELECT id, entity_type, entity_id, payload, created_at FROM sync_outbox WHERE id IN (SELECT value FROM json_each($1))
+SELECT id, entity_type, entity_id, payload, created_at FROM app_outbox WHERE id IN (SELECT value FROM json_each($1))
 ON CONFLICT DO NOTHING;

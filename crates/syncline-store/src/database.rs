@@ -36,35 +36,49 @@ pub type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 't
 #[derive(Debug, Clone)]
 pub struct Database {
     engine: Arc<dyn Engine>,
-    /// The route whose table statements about `sync_outbox` mean.
-    route: Option<Arc<RouteStatements>>,
+    /// The table of ours that statements about `sync_outbox` mean.
+    outbox: Option<Arc<OutboxStatements>>,
 }
 
-/// Each statement about `sync_outbox` as it is about the table of one route, made once.
+/// Each statement about `sync_outbox` as it is about a table of ours, made once.
 #[derive(Debug)]
-struct RouteStatements {
-    route: String,
+struct OutboxStatements {
+    table: String,
+    /// Where the payloads are.
+    payloads: String,
     made: RwLock<HashMap<Sql, Sql>>,
 }
 
 /// A transaction of any engine.
 pub struct Transaction<'c> {
     statements: &'c mut dyn Statements,
-    /// The route whose table statements about `sync_outbox` mean.
-    route: Option<Arc<RouteStatements>>,
+    /// The table of ours that statements about `sync_outbox` mean.
+    outbox: Option<Arc<OutboxStatements>>,
     /// What was done is not to be kept, though it did not fail.
     undone: bool,
 }
 
 impl Database {
     pub(crate) fn new(engine: impl Engine + 'static) -> Self {
-        Self { engine: Arc::new(engine), route: None }
+        Self { engine: Arc::new(engine), outbox: None }
     }
 
     /// The same database, in which statements about `sync_outbox` mean the table of a route. Its name is a checked one.
     pub(crate) fn on_route(self, route: &str) -> Self {
-        let statements = RouteStatements { route: route.to_owned(), made: RwLock::default() };
-        Self { engine: self.engine, route: Some(Arc::new(statements)) }
+        let table = format!("route_{route}");
+        let payloads = format!("syncline.{table}");
+        self.on_outbox_table(table, payloads)
+    }
+
+    /// The same SQLite database, in which statements about `sync_outbox` mean our own table of its entries, and payloads are in the
+    /// application's.
+    pub(crate) fn on_entries(self) -> Self {
+        self.on_outbox_table("outbox_entries".to_owned(), "sync_outbox".to_owned())
+    }
+
+    fn on_outbox_table(self, table: String, payloads: String) -> Self {
+        let statements = OutboxStatements { table, payloads, made: RwLock::default() };
+        Self { engine: self.engine, outbox: Some(Arc::new(statements)) }
     }
 
     /// Which dialect it speaks.
@@ -157,9 +171,9 @@ impl Database {
         T: Send + 'static,
         F: for<'t> FnOnce(&'t mut Transaction<'_>) -> Work<'t, T> + Send + 'static,
     {
-        let route = self.route.clone();
+        let outbox = self.outbox.clone();
         let job: Job = Box::new(move |transaction| {
-            transaction.route = route;
+            transaction.outbox = outbox;
             Box::pin(async move { work(transaction).await.map(|made| Box::new(made) as Made) })
         });
         let made = self.engine.run(access, job).await?;
@@ -167,12 +181,12 @@ impl Database {
     }
 }
 
-impl RouteStatements {
+impl OutboxStatements {
     fn of(&self, sql: Sql) -> Sql {
         if let Some(made) = self.made.read().unwrap_or_else(PoisonError::into_inner).get(&sql) {
             return *made;
         }
-        let made = names::on_route(sql, &self.route);
+        let made = names::on_outbox_table(sql, &self.table, &self.payloads);
         self.made.write().unwrap_or_else(PoisonError::into_inner).insert(sql, made);
         made
     }
@@ -180,12 +194,12 @@ impl RouteStatements {
 
 impl<'c> Transaction<'c> {
     pub(crate) fn new(statements: &'c mut dyn Statements) -> Self {
-        Self { statements, route: None, undone: false }
+        Self { statements, outbox: None, undone: false }
     }
 
     /// The statement as this engine is to read it.
     fn text(&self, sql: Sql) -> &'static str {
-        let sql = self.route.as_ref().map_or(sql, |route| route.of(sql));
+        let sql = self.outbox.as_ref().map_or(sql, |outbox| outbox.of(sql));
         sql.for_engine(&*self.statements)
     }
 

@@ -139,6 +139,11 @@ impl OutboxStore {
         self.0.route(name).await
     }
 
+    /// The routes that have a table here, whoever made it.
+    pub async fn routes(&self) -> Result<Vec<String>, Error> {
+        outbox::route::names(&self.0.database()).await
+    }
+
     /// Its address without user, password or parameters: fit for logs and pages.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -283,7 +288,11 @@ impl Store {
     /// Changes on their way to another system.
     #[must_use]
     pub fn outbox(&self) -> Arc<dyn Outbox> {
-        self.outbox_in(self.database())
+        let database = match &self.engine {
+            Engine::Sqlite(_) => self.database().on_entries(),
+            Engine::Postgres(_) => self.database(),
+        };
+        self.outbox_in(database)
     }
 
     fn outbox_in(&self, database: Database) -> Arc<dyn Outbox> {
@@ -293,7 +302,7 @@ impl Store {
                 Arc::new(postgres::PostgresClaims::new(engine.clone(), database.clone()))
             }
         };
-        Arc::new(outbox::port::Port::new(database, claims))
+        Arc::new(outbox::port::Port::new(self.database(), database, claims))
     }
 
     /// The outbox of a route, if its table is there.

@@ -24,6 +24,8 @@ pub struct Migrations {
     pub steps: &'static [Step],
     /// What becomes of its tables in a database from before parts were counted on their own.
     pub former: Option<Former>,
+    /// Steps that a SQLite file which has none of the part's steps yet passes over: later ones make the same in another way.
+    pub sqlite_upgrades: &'static [i64],
 }
 
 /// One step of a part, in both dialects. Our tables are named `syncline.<table>` in both.
@@ -68,7 +70,7 @@ impl Migrations {
     /// The steps of a part that uses no other part's tables.
     #[must_use]
     pub const fn new(part: &'static str, steps: &'static [Step]) -> Self {
-        Self { part, needs: &[], steps, former: None }
+        Self { part, needs: &[], steps, former: None, sqlite_upgrades: &[] }
     }
 
     /// The newest version.
@@ -211,7 +213,7 @@ pub(crate) fn indexes(sql: &'static str) -> Option<Vec<&'static str>> {
     let is_index = |statement: &&str| {
         ["CREATE INDEX", "CREATE UNIQUE INDEX", "DROP INDEX"].iter().any(|word| statement.starts_with(word))
     };
-    statements.iter().all(is_index).then_some(statements)
+    (!statements.is_empty() && statements.iter().all(is_index)).then_some(statements)
 }
 
 #[cfg(test)]
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(lacking(&[("lock", 1), ("lock", 2)], &[&parts::LOCK]), [""; 0]);
         assert_eq!(
             lacking(&[("outbox", 1), ("kv", 1)], &[&parts::OUTBOX]),
-            ["outbox 2", "outbox 3", "outbox 4"]
+            ["outbox 2", "outbox 3", "outbox 4", "outbox 5", "outbox 6"]
         );
         let newer = missing("s", &applied(&[("lock", 9)]), &[&parts::LOCK]).unwrap_err();
         let refused = Error::Newer { store: "s".to_owned(), part: "lock".to_owned(), found: 9, known: 2 };
@@ -255,7 +257,7 @@ mod tests {
         assert_eq!(lacking(&[], &[&parts::SCHEDULE]), ["lock 1", "lock 2", "schedule 1"]);
         assert_eq!(
             lacking(&[], &[&parts::INBOX]),
-            ["outbox 1", "outbox 2", "outbox 3", "outbox 4", "inbox 1"]
+            ["outbox 1", "outbox 2", "outbox 3", "outbox 4", "outbox 5", "outbox 6", "inbox 1"]
         );
         assert_eq!(with_needed(parts::ALL).len(), parts::ALL.len());
     }

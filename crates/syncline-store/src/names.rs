@@ -170,19 +170,19 @@ pub(crate) fn for_type(sql: Sql, kind: &EntityType) -> Sql {
     Sql::new(named(sql.of(Backend::Sqlite)), named(sql.of(Backend::Postgres)))
 }
 
-/// A statement about the application's `sync_outbox`, about the table of a route instead, which has the same shape. Its indexes are named
-/// after it. What is ours already (`syncline.sync_outbox_sender`) stays.
-pub(crate) fn on_route(sql: Sql, route: &str) -> Sql {
+/// A statement about `sync_outbox`, about a table of ours instead, which has the same shape. Its indexes are named after it. What is ours
+/// already (`syncline.sync_outbox_sender`) stays. `app_outbox` is where payloads are: `payloads`.
+pub(crate) fn on_outbox_table(sql: Sql, table: &str, payloads: &str) -> Sql {
     let named = |sql: &'static str| {
         let mut parts = sql.split("sync_outbox");
         let mut written = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let ours = written.ends_with(PLACEHOLDER);
-            written.push_str(if ours { "sync_outbox" } else { "syncline.route_" });
-            written.push_str(if ours { "" } else { route });
+            written.push_str(if ours { "sync_outbox" } else { PLACEHOLDER });
+            written.push_str(if ours { "" } else { table });
             written.push_str(part);
         }
-        kept(written)
+        kept(written.replace("app_outbox", payloads))
     };
     Sql::new(named(sql.of(Backend::Sqlite)), named(sql.of(Backend::Postgres)))
 }

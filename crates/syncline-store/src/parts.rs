@@ -55,6 +55,8 @@ pub static LOCK: Migrations = Migrations {
 
 /// Changes on their way to another system: our tables, and what is added to the application's `sync_outbox`.
 pub static OUTBOX: Migrations = Migrations {
+    // These change the application's table, which step 5 leaves as it is.
+    sqlite_upgrades: &[2, 3, 4, 6],
     former: Some(Former {
         functions: &["sync_outbox_announce"],
         done: &[2],
@@ -71,6 +73,8 @@ pub static OUTBOX: Migrations = Migrations {
             step!(2, "columns of sync_outbox", "outbox/2_columns"),
             step!(3, "indexes of sync_outbox", "outbox/3_indexes"),
             step!(4, "what is due, by kind", "outbox/4_due"),
+            step!(5, "a table of our own on SQLite; TRUNCATE on PostgreSQL", "outbox/5_guest"),
+            step!(6, "what was known before", "outbox/6_state"),
         ],
     )
 };

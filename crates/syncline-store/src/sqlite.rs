@@ -27,7 +27,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use percent_encoding::percent_decode_str;
@@ -51,6 +52,11 @@ pub(crate) use self::stamp::{FileStamp, SqliteQueueNotices};
 
 /// How long one process waits for another's transaction.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// How long a start waits for a file that others read or write all the time: switching it to WAL needs a moment in which nobody
+/// has it.
+const OPEN_MAX: Duration = Duration::from_secs(300);
+/// How long others have the file to themselves between two attempts.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// The log is cut back to this after a checkpoint, so that one burst does not keep its disk space for ever.
 const LOG_KEPT_BYTES: i64 = 64 * 1_024 * 1_024;
 const SCHEME: &str = "sqlite:";
@@ -138,7 +144,7 @@ impl Engine {
                 });
             }
         }
-        let (connection, clock) = prepare::connect(&store, &place, source, opening)?;
+        let (connection, clock) = connect_in_time(&store, &place, &source, opening)?;
         let locks = match opening.has(&parts::LOCK) {
             true => {
                 let quiet =
@@ -290,6 +296,33 @@ impl database::Engine for Engine {
     }
 }
 
+/// Opens the writing connection, however long others take. A look does not wait: it changes nothing.
+fn connect_in_time(
+    store: &str,
+    place: &Place,
+    source: &Arc<dyn TimeSource>,
+    opening: &Opening,
+) -> Result<(Connection, SteadyClock), Error> {
+    let until = Instant::now() + OPEN_MAX;
+    let mut told = false;
+    loop {
+        match prepare::connect(store, place, Arc::clone(source), opening) {
+            Err(Error::Busy { reason, .. }) if opening.mode != Mode::Look && Instant::now() < until => {
+                if !told {
+                    tracing::info!(
+                        store,
+                        reason,
+                        "the file is in use, so it cannot be opened yet; it is tried again"
+                    );
+                    told = true;
+                }
+                thread::sleep(AGAIN_AFTER);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Creates folder and file for our eyes only. Both are left as they are where they exist.
 fn create_private(store: &str, file: &Path) -> Result<(), Error> {
     let denied = |what: &str, path: &Path, error: &io::Error| Error::Denied {
@@ -416,14 +449,23 @@ mod tests {
         let prepare = move |connection: &mut Connection| {
             connection.execute_batch(
                 "CREATE TABLE syncline_entity_sample (id TEXT PRIMARY KEY, payload, sender, entry, changed_at, received_at, place); \
-                 CREATE TABLE syncline_route_sample AS SELECT * FROM sync_outbox WHERE FALSE; \
+                 CREATE TABLE syncline_route_sample (id, entity_type, entity_id, payload, created_at); \
                  CREATE TABLE system_settings (key, name, value)",
             ).unwrap();
             let mut prepared = 0;
             for statement in texts.iter().flat_map(|text| text.split("-- name: ").skip(1)) {
                 let (name, sql) = statement.split_once('\n').unwrap();
                 if !name.starts_with("CREATE") {
-                    let done = connection.prepare(&names::on_sqlite(sql)).map(drop);
+                    // What an application inserts goes into its own table, all else is about ours.
+                    let sql = match name.starts_with("INSERT") {
+                        true => sql.to_owned(),
+                        false => {
+                            let sql = database::Sql::from(names::kept(sql.to_owned()));
+                            let ours = names::on_outbox_table(sql, "outbox_entries", "sync_outbox");
+                            ours.of(Backend::Sqlite).to_owned()
+                        }
+                    };
+                    let done = connection.prepare(&names::on_sqlite(&sql)).map(drop);
                     assert_eq!(done, Ok(()), "{name}");
                     prepared += 1;
                 }

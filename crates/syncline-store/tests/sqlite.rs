@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use syncline_core::kv::Key;
-use syncline_store::outbox::{Kind, NewEntry};
+use syncline_core::outbox::Verdict;
+use syncline_store::outbox::{Kind, NewEntry, Which};
 use syncline_store::{Error, OutboxStore, Store};
 use tempfile::TempDir;
 
@@ -212,10 +213,6 @@ async fn ss_31_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
         ),
         (format!("CREATE TABLE sync_outbox (id INTEGER, {rest})"), "INTEGER PRIMARY KEY AUTOINCREMENT"),
         (
-            format!("CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, {rest}, attempts INT)"),
-            "a column attempts of its own",
-        ),
-        (
             "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, payload TEXT)".to_owned(),
             "no column entity_type",
         ),
@@ -248,6 +245,101 @@ async fn ss_31_a_table_that_cannot_be_an_outbox_is_refused_with_the_mend() {
     assert_eq!(claimed.entries.iter().map(|entry| entry.id).collect::<Vec<_>>(), [7]);
     assert_eq!(store.outbox().stats().await.unwrap().dead, 2);
     store.close().await;
+}
+
+/// Columns of ours were added to the application's table, and SQLite refuses an insert without a list of columns once there are more.
+#[tokio::test]
+async fn ss_34_the_applications_table_stays_as_it_is_and_what_it_does_there_is_heard() {
+    let home = Home::new();
+    let (url, application) = (home.url("box.db"), home.connection("box.db"));
+    application.busy_timeout(Duration::from_secs(10)).unwrap();
+    let table = "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, entity_type TEXT, entity_id TEXT, payload TEXT, \
+         created_at TEXT, processed_at TEXT, attempts TEXT)";
+    application.execute_batch(table).unwrap();
+    let shape = "SELECT sql FROM sqlite_schema WHERE name = 'sync_outbox'";
+    let before: String = application.query_row(shape, [], |row| row.get(0)).unwrap();
+    let insert = |id: i64, entity: &str| {
+        let insert = format!(
+            "INSERT OR REPLACE INTO sync_outbox VALUES ({id}, 'order', '{entity}', '{{}}', '2026-02-07T10:20:30Z', NULL, 'mine')"
+        );
+        application.execute_batch(&insert).unwrap();
+    };
+    insert(1, "a");
+    let store = OutboxStore::open(&url).await.unwrap();
+    let outbox = store.outbox();
+    insert(2, "b");
+    insert(3, "c");
+    insert(2, "replaced");
+    let after: String = application.query_row(shape, [], |row| row.get(0)).unwrap();
+    assert_eq!(before, after);
+    let claimed = outbox.claim("w", Kind::Change, 10, Duration::from_secs(60)).await.unwrap();
+    let entities: Vec<_> = claimed.entries.iter().map(|entry| entry.entity_id.as_str()).collect();
+    assert_eq!(entities, ["a", "replaced", "c"]);
+    let dead = Verdict::Dead { reason: "no".to_owned() };
+    outbox.settle(claimed.claim, &[(1, Verdict::Done), (2, dead), (3, Verdict::GiveBack)]).await.unwrap();
+    let processed = "SELECT count(processed_at), count(*) FROM sync_outbox";
+    let counts = || application.query_row(processed, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!(counts(), (1, 3), "the application sees what was processed");
+    // What the application changes by itself counts: processed, not processed after all, deleted.
+    application
+        .execute_batch("UPDATE sync_outbox SET processed_at = '2026-02-07T10:20:31Z' WHERE id = 3")
+        .unwrap();
+    assert_eq!(outbox.stats().await.unwrap().pending, 0);
+    application.execute_batch("UPDATE sync_outbox SET processed_at = NULL WHERE id = 1").unwrap();
+    let pending = outbox.fetch_pending(10).await.unwrap();
+    assert_eq!((pending.len(), pending[0].id, pending[0].payload.as_str()), (1, 1, "{}"));
+    application.execute_batch("DELETE FROM sync_outbox WHERE id = 1").unwrap();
+    assert_eq!(outbox.stats().await.unwrap().pending, 0);
+    assert_eq!(outbox.discard(&Which::AllDead).await.unwrap(), 1);
+    assert_eq!(counts(), (1, 1), "what was discarded is gone from there, too");
+    outbox.cleanup(Duration::ZERO, 10).await.unwrap();
+    assert_eq!(counts(), (0, 0));
+    store.close().await;
+}
+
+/// A first start switches the file to WAL, for which nobody else may have it. It ended with an error where somebody had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_34_a_first_start_waits_for_a_reader_and_gets_its_turn_beside_a_writer() {
+    const TABLE: &str = "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY, entity_type TEXT, entity_id TEXT, payload TEXT, \
+         created_at TEXT DEFAULT CURRENT_TIMESTAMP, processed_at TEXT)";
+    let home = Home::new();
+    let url = home.url("read.db");
+    let reader = home.connection("read.db");
+    reader.execute_batch(TABLE).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM sync_outbox").unwrap();
+    let opening = tokio::spawn(async move { OutboxStore::open(&url).await });
+    // Longer than a connection waits for a lock by itself.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(!opening.is_finished(), "it waits for the reader");
+    reader.execute_batch("COMMIT").unwrap();
+    opening.await.unwrap().unwrap().close().await;
+
+    for round in 0..3 {
+        let file = format!("written{round}.db");
+        let (url, application) = (home.url(&file), home.connection(&file));
+        application.execute_batch(TABLE).unwrap();
+        application.busy_timeout(Duration::from_secs(10)).unwrap();
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        let writer = std::thread::spawn(move || {
+            let (mut written, mut longest) = (0_u64, Duration::ZERO);
+            while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                let begun = std::time::Instant::now();
+                let insert =
+                    "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'b', '1')";
+                application.execute_batch(insert).unwrap();
+                longest = longest.max(begun.elapsed());
+                written += 1;
+            }
+            (written, longest)
+        });
+        let store = OutboxStore::open(&url).await.unwrap();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let (written, longest) = writer.join().unwrap();
+        println!("{written} inserts without a pause beside a first start, the longest took {longest:?}");
+        assert_eq!(store.outbox().stats().await.unwrap().pending, written);
+        store.close().await;
+    }
 }
 
 /// Writes to a file that was removed are taken until the process ends, and are lost then; readiness did not notice.

@@ -125,8 +125,8 @@ fn ss_08_ss_21_a_poisonous_entry_is_found_holds_up_nobody_and_is_mended_by_hand(
     assert!(shown.contains("\"poison\": true") && shown.contains("dead"), "{shown}");
     assert!(said(&of.syncline(&["outbox", "retry", &bad])).contains("1 entry in line again"));
     assert_eq!(of.syncline(&["outbox", "discard", &bad]).status.code(), Some(1), "only the dead are removed");
-    // Alone it would be in doubt: the front end may be down. That it takes another shows whose fault it is.
-    enqueue(&of, &[("routing_rule", "beside", json!({ "n": 99 }))]);
+    // That it is at fault shows by another one that is taken.
+    enqueue(&of, &[("routing_rule", "another", json!({}))]);
     of.send(&frontend.url(), &["--once"], &[("SYNC_MAX_ATTEMPTS", "1")]);
     assert!(said(&of.syncline(&["outbox", "discard", "--dead"])).contains("1 entry removed"));
     let stats = of.stats();

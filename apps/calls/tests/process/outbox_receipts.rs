@@ -51,7 +51,7 @@ fn ss_30_an_answer_before_the_whole_recording_was_sent_deletes_nothing() {
         assert_eq!(sent.status.code(), Some(1), "{}", said(&sent));
         assert_eq!(fs::metadata(&wav).unwrap().len(), 64 << 20);
         let entry = file_entry(&of);
-        // Nothing tells whether the recording or the front end is at fault, so no attempt is counted.
+        // Nothing says whose fault that is.
         assert_eq!((&entry["attempts"], &entry["state"]), (&json!(0), &json!("retrying")), "{entry}");
         assert!(entry["lastError"].as_str().unwrap().contains("of 67108864 bytes"), "{entry}");
     }

@@ -1,15 +1,17 @@
 """A receiver that knows nothing of ours: the plain contract, and webhooks as Standard Webhooks describes them.
 
 POST /api/ingest/sync takes batches, POST /hook checks signatures, GET /seen tells what came. An entry whose payload has
-{"poison": true} makes it fail with 500. PUT /down/500 has it answer everything so, PUT /up ends that.
+{"poison": true} makes it fail with 500. PUT /down/500 has it answer everything so, PUT /down/reset close every connection without
+an answer, PUT /down/silent never answer; PUT /up ends that. PUT /strict has it refuse every field that is not in the contract.
 """
 
-import base64, hashlib, hmac, json, os, sys, time
+import base64, hashlib, hmac, json, os, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = base64.b64decode(os.environ.get("HOOK_SECRET", "whsec_").removeprefix("whsec_"))
 seen, arrived, hooks, refused, requests = [], {}, {}, [], [0]
-down = [None]
+down, strict, up = [None], [False], threading.Event()
+FIELDS = {"entityType", "entityId", "payload", "createdAt"}
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -18,11 +20,19 @@ class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         requests[0] += 1
+        if down[0] in ("silent", "reset"):
+            if down[0] == "silent":
+                up.wait()
+            self.close_connection = True
+            return
         if down[0]:
-            return self.answer(down[0], {"error": "down"})
+            return self.answer(int(down[0]), {"error": "down"})
         if self.path == "/hook":
             return self.hook(body)
-        entries = json.loads(body)["entries"]
+        posted = json.loads(body)
+        entries = posted["entries"]
+        if strict[0] and (set(posted) != {"entries"} or any(set(entry) != FIELDS for entry in entries)):
+            return self.answer(400, {"error": "a field that is not in the contract"})
         if any(isinstance(entry["payload"], dict) and entry["payload"].get("poison") for entry in entries):
             return self.answer(500, {"error": "it broke"})
         for entry in entries:
@@ -43,7 +53,14 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def do_PUT(self):
-        down[0] = None if self.path == "/up" else int(self.path.rsplit("/", 1)[-1])
+        if self.path == "/strict":
+            strict[0] = True
+        elif self.path == "/up":
+            down[0] = None
+            up.set()
+        else:
+            up.clear()
+            down[0] = self.path.rsplit("/", 1)[-1]
         self.answer(200, {})
 
     def do_GET(self):

@@ -1,182 +1,9 @@
-//! `serversync` beside an application that was written by somebody else: poison and outages, several receivers, signed webhooks,
-//! and a database that was copied. The receiver is a program in Python that knows nothing of ours.
-
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+//! Several receivers, signed webhooks, and a database that was copied.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use syncline_sim::until_blocking;
-use syncline_testing::process::{ask, serversync, syncline};
-use tempfile::TempDir;
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-struct Receiver {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Receiver {
-    fn start() -> Receiver {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/receiver.py");
-        let mut python = Command::new("python3");
-        python.arg(script).env("HOOK_SECRET", SECRET).stdout(Stdio::piped());
-        let mut child = python.spawn().unwrap();
-        let mut first = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut first).unwrap();
-        let address = first.trim_end().strip_prefix("listening on http://").unwrap().parse().unwrap();
-        Receiver { child, address }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    fn told(&self) -> Value {
-        serde_json::from_str(&ask(self.address, "GET", "/seen", &[], "").1).unwrap()
-    }
-
-    /// The ids of the entities that came, in order.
-    fn ids(&self) -> Vec<String> {
-        let told = self.told();
-        let seen = told["seen"].as_array().unwrap();
-        seen.iter().map(|entry| entry[1].as_str().unwrap().to_owned()).collect()
-    }
-
-    fn turn(&self, path: &str) {
-        assert_eq!(ask(self.address, "PUT", path, &[], "").0, 200);
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// An application with its own database.
-struct Application {
-    folder: TempDir,
-    database: Connection,
-}
-
-impl Application {
-    fn new() -> Application {
-        let folder = tempfile::tempdir().unwrap();
-        let database = Connection::open(folder.path().join("shop.db")).unwrap();
-        database.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-        let table = "CREATE TABLE sync_outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, entity_type TEXT NOT NULL, \
-                     entity_id TEXT NOT NULL, payload TEXT NOT NULL, created_at TEXT NOT NULL \
-                     DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')), processed_at TEXT)";
-        database.execute_batch(table).unwrap();
-        Application { folder, database }
-    }
-
-    fn insert(&self, entity_type: &str, id: &str, payload: &Value) {
-        let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES (?1, ?2, ?3)";
-        self.database.execute(insert, (entity_type, id, payload.to_string())).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
-        let mut command = serversync(self.folder.path(), arguments);
-        command.env("DATABASE_URL", "sqlite:shop.db").envs(environment.iter().copied());
-        command
-    }
-
-    fn send(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-        self.command(arguments, environment).output().unwrap()
-    }
-
-    fn outbox(&self, arguments: &[&str]) -> Value {
-        outbox(self.folder.path(), arguments)
-    }
-
-    fn config(&self, text: &str) {
-        std::fs::write(self.folder.path().join("serversync.toml"), text).unwrap();
-    }
-}
-
-fn outbox(folder: &Path, arguments: &[&str]) -> Value {
-    let arguments = [&["outbox"], arguments, &["--json"]].concat();
-    let output = syncline(folder, &arguments).env("DATABASE_URL", "sqlite:shop.db").output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().next().map_or(Value::Null, |line| serde_json::from_str(line).unwrap())
-}
-
-/// A worker that is ended with the test.
-struct Worker(Child);
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Thirty entries that made a receiver throw starved everybody else: each round tried ten of them, called the receiver down, and
-/// paused; the poisonous ones were due again first. After twelve minutes none of 72 healthy entries had arrived.
-#[test]
-fn ss_32_hundreds_of_poisonous_entries_hold_up_nobody() {
-    let receiver = Receiver::start();
-    let application = Application::new();
-    for n in 0..300 {
-        application.insert("order", &format!("bad{n}"), &json!({ "poison": true }));
-    }
-    let url = receiver.url();
-    let environment = [("FRONTEND_BASE_URL", url.as_str()), ("SYNC_POLL_INTERVAL_SEC", "1")];
-    let _worker = Worker(application.command(&[], &environment).stderr(Stdio::null()).spawn().unwrap());
-    // Poison has been tried, and is being tried again.
-    until_blocking("the receiver has failed on all of them", || {
-        receiver.told()["requests"].as_u64().unwrap() > 300
-    });
-    for n in 0..20 {
-        application.insert("order", &format!("good{n}"), &json!({ "n": n }));
-        until_blocking("a healthy entry arrives", || receiver.ids().contains(&format!("good{n}")));
-    }
-    let stats = application.outbox(&["stats"]);
-    assert_eq!((stats["pending"].as_u64(), stats["dead"].as_u64()), (Some(300), Some(0)), "{stats}");
-}
-
-/// An outage of eighty minutes made dead letters: each answer of 500 was an attempt of a lone entry.
-#[test]
-fn ss_32_an_outage_makes_no_dead_letter_and_poison_does_become_one() {
-    let receiver = Receiver::start();
-    let application = Application::new();
-    let url = receiver.url();
-    // One failure of its own would be the end of an entry.
-    let environment = [("FRONTEND_BASE_URL", url.as_str()), ("SYNC_MAX_ATTEMPTS", "1")];
-    for status in ["500", "507", "503"] {
-        receiver.turn(&format!("/down/{status}"));
-        application.insert("order", status, &json!({}));
-        application.insert("order", &format!("{status} too"), &json!({}));
-        for _ in 0..4 {
-            application.send(&["--once"], &environment);
-        }
-        let stats = application.outbox(&["stats"]);
-        assert_eq!((stats["pending"].as_u64(), stats["dead"].as_u64()), (Some(2), Some(0)), "{stats}");
-        receiver.turn("/up");
-        let sent = application.send(&["--drain"], &environment);
-        assert_eq!(sent.status.code(), Some(0), "{}", said(&sent));
-    }
-    assert_eq!(receiver.ids().len(), 6);
-    // Beside entries that are taken, it is the entry's fault.
-    application.insert("order", "bad", &json!({ "poison": true }));
-    application.insert("order", "good", &json!({}));
-    let sent = application.send(&["--drain"], &environment);
-    assert_eq!(sent.status.code(), Some(1), "{}", said(&sent));
-    let dead = application.outbox(&["list", "--state", "dead"]);
-    assert_eq!(dead["entries"][0]["entityId"], "bad", "{dead}");
-    assert!(receiver.ids().contains(&"good".to_owned()));
-}
+use super::shop::{Application, Receiver, SECRET, said};
 
 const ROUTES: &str = r#"
 [[routes]]
@@ -286,30 +113,78 @@ fn ss_37_a_copied_database_is_recognised_and_gets_a_new_sender() {
     assert_eq!(node.get("/api/entities/order/second")["payload"], json!({ "of": "the copy" }));
 }
 
-/// A block of the guide's first section: what stands between the language and the end of the block.
-fn guide(language: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serversync.md");
-    let guide = std::fs::read_to_string(path).unwrap();
-    let section = guide.split("## From an empty application to the first entry").nth(1).unwrap();
-    let block = section.split(&format!("```{language}\n")).nth(1).unwrap();
-    block.split("```").next().unwrap().to_owned()
+/// All that an application of its own wrote goes to three receivers that share no code: ours, one of the plain contract, and one that
+/// checks webhooks with the package of Standard Webhooks.
+#[test]
+fn ss_35_a_drained_outbox_is_at_our_receiver_at_a_plain_one_and_at_one_of_standard_webhooks() {
+    let node = syncline_testing::process::Node::start("jobs = []\n[[entities]]\nname = \"order\"\n");
+    let (plain, hooks) = (Receiver::start(), Receiver::of_webhooks());
+    let application = Application::new();
+    application.config(&format!(
+        "[[routes]]\nname = \"ours\"\ntypes = [\"order\"]\nurl = \"{}\"\n\
+         [[routes]]\nname = \"plain\"\ntypes = [\"*\"]\nurl = \"{}\"\n\
+         [[routes]]\nname = \"hooks\"\ntypes = [\"order\"]\nurl = \"{}/in?from=shop\"\nas = \"webhook\"\nsecret_env = \"HOOKS\"\n",
+        node.url(),
+        plain.url(),
+        hooks.url()
+    ));
+    for n in 0..250 {
+        application.insert("order", &format!("o{n}"), &json!({ "n": n, "text": "Grüße, 呼, \u{1f4de}" }));
+    }
+    // The old secret and the new one at once, as while they are changed.
+    let both = format!("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA {SECRET}");
+    let sent = application.send(&["--drain", "--config", "serversync.toml"], &[("HOOKS", &both)]);
+    assert!(said(&sent).contains("750 sent, 0 failed attempts, 0 given up"), "{}", said(&sent));
+    assert_eq!(plain.ids().len(), 250);
+    let told = hooks.told();
+    let verified = told["seen"].as_object().unwrap();
+    assert_eq!(
+        (verified.len(), told["refused"].as_array().unwrap().len()),
+        (250, 0),
+        "{:?}",
+        told["refused"]
+    );
+    assert!(verified.values().all(|event| event["data"]["payload"]["text"] == "Grüße, 呼, \u{1f4de}"));
+    assert_eq!(node.get("/api/entities/order/o249")["payload"]["n"], 249);
+    // A receiver with another secret takes nothing, and nothing is given up: the entries wait.
+    application.insert("order", "forged", &json!({}));
+    let wrong = [("HOOKS", "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")];
+    let sent = application.send(&["--once", "--config", "serversync.toml"], &wrong);
+    assert!(said(&sent).contains("401"), "{}", said(&sent));
+    assert_eq!(application.outbox(&["stats", "--route", "hooks"])["pending"], 1);
 }
 
+/// A file of which two receivers wanted a copy was removed after the first one's receipt, and the second never heard of it.
 #[test]
-fn ss_38_the_guide_leads_from_an_empty_application_to_its_first_entry() {
-    let node = syncline_testing::process::Node::start(&format!("jobs = []\n{}", guide("toml")));
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("shop.py"), guide("python")).unwrap();
-    for (id, total) in [("o1", "250"), ("o2", "7")] {
-        let mut python = Command::new("python3");
-        let wrote = python.args(["shop.py", id, total]).current_dir(folder.path()).output().unwrap();
-        assert!(wrote.status.success(), "{}", said(&wrote));
-        let url = node.url();
-        let sent = serversync(folder.path(), &["--drain"])
-            .envs([("DATABASE_URL", "sqlite:shop.db"), ("FRONTEND_BASE_URL", url.as_str())])
-            .output()
-            .unwrap();
-        assert!(said(&sent).contains("1 sent, 0 failed attempts, 0 given up"), "{}", said(&sent));
+fn ss_35_a_file_goes_to_one_receiver_and_a_route_that_is_gone_is_told_of() {
+    let receiver = Receiver::start();
+    let application = Application::new();
+    let url = receiver.url();
+    let route = |name: &str, types: &str| {
+        format!("[[routes]]\nname = \"{name}\"\ntypes = {types}\nurl = \"{url}\"\n")
+    };
+    let photos = "[[files]]\nentity_type = \"photo_file\"\nfolder = \"/tmp\"\nfile = \"{entityId}.jpg\"\nupload_path = \"/photos\"\n";
+    application.config(&format!("{}{}{photos}", route("a", "[\"photo_file\"]"), route("b", "[\"*\"]")));
+    for arguments in
+        [&["--check", "--config", "serversync.toml"][..], &["--once", "--config", "serversync.toml"]]
+    {
+        let refused = application.send(arguments, &[]);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains("a and b both take it"), "{}", said(&refused));
     }
-    assert_eq!(node.get("/api/entities/order/o1")["payload"], json!({ "id": "o1", "total": 250 }));
+    receiver.turn("/down/503");
+    application.config(&route("a", "[\"*\"]"));
+    application.insert("order", "o1", &json!({}));
+    application.send(&["--once", "--config", "serversync.toml"], &[]);
+    application.config(&route("other", "[\"*\"]"));
+    let told = application.send(&["--once", "--config", "serversync.toml"], &[]);
+    assert!(
+        said(&told).contains("entries wait for a route that is not in the configuration"),
+        "{}",
+        said(&told)
+    );
+    receiver.turn("/up");
+    application.config(&route("a", "[\"*\"]"));
+    let sent = application.send(&["--drain", "--config", "serversync.toml"], &[]);
+    assert_eq!((sent.status.code(), receiver.ids()), (Some(0), vec!["o1".to_owned()]), "{}", said(&sent));
 }

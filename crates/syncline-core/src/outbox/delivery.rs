@@ -2,6 +2,7 @@
 //!
 //! ```
 //! use syncline_core::outbox::{Answer, Candidate, Delivery, Evidence, POLICY, Verdict};
+//! use syncline_core::time::Timestamp;
 //!
 //! let candidate = |id, entity| Candidate { id, entity, attempts: 0, failed_before: false };
 //! let mut delivery = Delivery::new([candidate(1, "a"), candidate(2, "b"), candidate(3, "a")]);
@@ -13,7 +14,7 @@
 //!         false => Answer::Accepted,
 //!     });
 //! }
-//! let (verdicts, _) = delivery.finish(&POLICY, &mut Evidence::default(), || 0.0);
+//! let (verdicts, _) = delivery.finish(&POLICY, &mut Evidence::default(), Timestamp::ZERO, || 0.0);
 //! assert!(matches!(verdicts[0], Verdict::Retry { .. }));
 //! assert_eq!(verdicts[1], Verdict::Done);
 //! assert_eq!(verdicts[2], Verdict::GiveBack, "a later change of the same entity waits for the first");
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 use super::{Answer, EntryResult, Evidence, Verdict};
 use crate::retry::Policy;
+use crate::time::Timestamp;
 
 /// After so many entries in a row have failed alone, the next one is tried alone at once: splitting would take twice the
 /// requests.
@@ -176,23 +178,24 @@ impl Delivery {
         }
     }
 
-    /// What becomes of each entry, and what the batch showed of the receiver. `evidence` is what is known of this receiver;
-    /// `random` gives fresh numbers from 0 to 1.
+    /// What becomes of each entry, and what the batch showed of the receiver. `evidence` is what is known of this receiver,
+    /// `now` is monotonic, `random` gives fresh numbers from 0 to 1.
     pub fn finish(
         self,
         policy: &Policy,
         evidence: &mut Evidence,
+        now: Timestamp,
         mut random: impl FnMut() -> f64,
     ) -> (Vec<Verdict>, ReceiverState) {
         let receiver = self.receiver();
         if !self.taken.is_empty() {
-            evidence.note_taken();
+            evidence.note_taken(now);
         }
         let Self { entries, taken, mut failed, .. } = self;
         let verdicts = entries.iter().enumerate().map(|(place, entry)| match failed.remove(&place) {
             Some(Failure { reason, retry_after, refused }) => {
                 // Heard in any case: it remembers the failure.
-                let own_fault = evidence.note_failed(entry.id, !taken.is_empty()) || refused;
+                let own_fault = evidence.note_failed(entry.id, !taken.is_empty(), now) || refused;
                 Verdict::of_failure(policy, entry.attempts, reason, retry_after, own_fault, random())
             }
             None if taken.contains(&place) => Verdict::Done,
@@ -285,7 +288,8 @@ mod tests {
             requests += 1;
             delivery.answered(answer(&request));
         }
-        let (verdicts, receiver) = delivery.finish(&POLICY, &mut Evidence::default(), || 0.0);
+        let (verdicts, receiver) =
+            delivery.finish(&POLICY, &mut Evidence::default(), Timestamp::ZERO, || 0.0);
         (verdicts, receiver, requests)
     }
 
@@ -390,7 +394,7 @@ mod tests {
             let mut delivery = Delivery::new(candidates(&ids).into_iter().skip(id));
             delivery.next();
             delivery.answered(answer);
-            delivery.finish(&POLICY, &mut evidence, || 0.0).0.remove(0)
+            delivery.finish(&POLICY, &mut evidence, Timestamp::ZERO, || 0.0).0.remove(0)
         };
         for _ in 0..100 {
             assert!(matches!(send(0, failed()), Verdict::Postpone { .. }));

@@ -16,6 +16,10 @@ pub const POLICY: Policy = Policy {
 /// A receiver that asks to be left alone for longer than this is asked again after this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
+/// An entry whose failure is not counted is tried again after this at the latest, so that it leaves soon after the receiver is
+/// well again, however often it had failed before.
+pub const POSTPONE_MAX: Duration = Duration::from_secs(60);
+
 /// What becomes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -66,9 +70,10 @@ impl Verdict {
                 Some(delay) => Self::Retry { after: delay.max(asked), reason },
             };
         }
-        // As long as the same failure would take if it were its own, and never the end.
-        let endless = Policy { max_attempts: u32::MAX, ..*policy };
-        let delay = endless.delay(attempt, random).unwrap_or(policy.max_delay);
+        // As long as the same failure would take if it were its own, within bounds, and never the end.
+        let max_delay = policy.max_delay.min(POSTPONE_MAX);
+        let endless = Policy { max_attempts: u32::MAX, max_delay, ..*policy };
+        let delay = endless.delay(attempt, random).unwrap_or(max_delay);
         Self::Postpone { after: delay.max(asked), reason }
     }
 }
@@ -99,8 +104,9 @@ mod tests {
         let postpone = |s| Verdict::Postpone { after: Duration::from_secs(s), reason: "500".to_owned() };
         assert_eq!(failure(0, 0, false), postpone(1));
         assert_eq!(failure(0, 120, false), postpone(120));
-        assert_eq!(failure(9, 0, false), postpone(3_600));
-        assert_eq!(failure(u32::MAX, 0, false), postpone(3_600));
+        assert_eq!(failure(3, 0, false), postpone(27));
+        assert_eq!(failure(9, 0, false), postpone(60));
+        assert_eq!(failure(u32::MAX, 0, false), postpone(60));
         // One attempt is all there is: an outage is still over after a second.
         let once = Policy { max_attempts: 1, ..POLICY };
         assert_eq!(Verdict::of_failure(&once, 0, "500".to_owned(), None, false, 0.0), postpone(1));

@@ -122,7 +122,7 @@ fn judge(shared: &Shared, manner: Manner) {
         match row.state {
             State::Processed => assert!(kept.known.contains(id), "entry {id} was lost"),
             State::Dead => assert!(shared.poison.contains(&row.entity), "entry {id} died of an outage"),
-            State::Pending => assert!(shared.poison.contains(&row.entity), "entry {id} is stuck"),
+            State::Pending => assert!(shared.poison.contains(&row.entity), "entry {id} is stuck: {row:?}"),
         }
     }
     if manner == Manner::Ours {

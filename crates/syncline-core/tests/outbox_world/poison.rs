@@ -24,6 +24,8 @@ const POISON_FROM: u32 = 1_000_000;
 const WAIT_MAX_MS: u64 = 10_000;
 /// After an outage the receiver is tried again within half a minute, and a backlog takes its time.
 const AFTER_OUTAGE_MS: u64 = 60_000;
+/// The same after a worker died: its lease ends, and others are in line before.
+const LEASE_OVER_MS: u64 = 60_000;
 
 /// What happens in a world.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ fn live(seed: u64, plan: &Plan, bug: Option<Bug>) -> (usize, u64) {
         outages: Rc::new(plan.outages.clone()),
         ..Shared::default()
     };
-    world.set_link(Link { loss: 0.0, duplicate: 0.0, delay_ms: 1..=10 });
+    world.set_link(Link { loss: 0.0, duplicate: 0.0, delay_ms: 1..=2 });
     let receiver =
         world.spawn(Party::Receiver(Receiver { shared: shared.clone(), manner: plan.manner, bug: None }));
     let worker = |life| Party::Worker(Box::new(Worker::new(shared.clone(), receiver, bug, life)));
@@ -93,15 +95,17 @@ fn judge(shared: &Shared, plan: &Plan, written_ms: &[(i64, u64)]) {
     }
     for (id, written_ms) in written_ms {
         let arrived_ms = kept.arrived_ms.get(id).copied();
-        // A killed worker's entries come back when its lease ends.
-        let killed = plan.kills_ms.iter().filter(|kill| **kill + 60_000 > *written_ms).max();
-        let outage = plan
-            .outages
-            .iter()
-            .filter(|(from, to, _)| *from <= written_ms + WAIT_MAX_MS && to + AFTER_OUTAGE_MS > *written_ms);
-        let well_from = outage.map(|(_, to, _)| to + AFTER_OUTAGE_MS).max();
-        let from = killed.map(|kill| kill + 60_000).max(well_from).unwrap_or(written_ms + WAIT_MAX_MS);
-        let latest = from.max(written_ms + WAIT_MAX_MS);
+        // A killed worker's entries come back when its lease ends. What begins before the last moment puts it off, and so may the next.
+        let kills = plan.kills_ms.iter().map(|kill| (*kill, kill + LEASE_OVER_MS));
+        let outages = plan.outages.iter().map(|(from, to, _)| (*from, to + AFTER_OUTAGE_MS));
+        let mut excuses: Vec<(u64, u64)> = kills.chain(outages).collect();
+        excuses.sort_unstable();
+        let mut latest = written_ms + WAIT_MAX_MS;
+        for (from, to) in excuses {
+            if from <= latest && to > *written_ms {
+                latest = latest.max(to);
+            }
+        }
         if latest > plan.end_ms {
             continue;
         }
@@ -122,7 +126,7 @@ fn times(dice: &mut Dice, count: u64, from_ms: u64, to_ms: u64) -> Vec<u64> {
 /// Any number of poisonous entries, old and new, and no outage.
 fn poisoned(seed: u64) -> Plan {
     let mut dice = Dice::new(seed ^ 0x5532);
-    let count = *dice.choose(&[1, 3, 10, 30, 100, 300]).expect("there are counts");
+    let count = *dice.choose(&[1, 3, 10, 30, 100, 300, 1_000]).expect("there are counts");
     // All at once before the first healthy entry, or spread over the hour.
     let spread_ms = *dice.choose(&[0, 1_000, MINUTE_MS, HOUR_MS]).expect("there are spreads");
     let healthy = dice.pick(20..=200);
@@ -161,6 +165,30 @@ fn out(seed: u64, length_ms: u64, poison: u64) -> Plan {
         manner: Manner::Plain,
         end_ms,
     }
+}
+
+/// A receiver that is up for less than a minute now and then, with a healthy entry every ten minutes: hardly any is tried while
+/// it is up.
+fn comes_and_goes(seed: u64) -> Plan {
+    let mut dice = Dice::new(seed ^ 0xf1a9);
+    let (mut outages, mut at_ms) = (Vec::new(), 0);
+    for _ in 0..dice.pick(10..=40) {
+        let up_ms = dice.pick(1_000..=50_000);
+        let down_ms = dice.pick(10 * MINUTE_MS..=2 * HOUR_MS);
+        let kind = *dice.choose(&[500, 507].map(Outage::Status)).expect("there are kinds");
+        outages.push((at_ms + up_ms, at_ms + up_ms + down_ms, kind));
+        at_ms += up_ms + down_ms;
+    }
+    let healthy_ms = (0..at_ms / (10 * MINUTE_MS)).map(|n| n * 10 * MINUTE_MS).collect();
+    let end_ms = at_ms + 10 * MINUTE_MS;
+    Plan { poison_ms: Vec::new(), healthy_ms, outages, kills_ms: Vec::new(), manner: Manner::Plain, end_ms }
+}
+
+#[test]
+fn ss_32_a_receiver_that_comes_and_goes_makes_no_dead_letter() {
+    let name = "ss_32_a_receiver_that_comes_and_goes_makes_no_dead_letter";
+    let runs = check(name, 10, |seed| live(seed, &comes_and_goes(seed), None));
+    assert!(runs.iter().all(|(dead, _)| *dead == 0));
 }
 
 #[test]

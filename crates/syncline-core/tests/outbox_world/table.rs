@@ -54,7 +54,14 @@ impl Table {
         self.claims += 1;
         let free =
             |row: &Row| row.due_ms <= now_ms && row.claim.is_none_or(|(_, until_ms)| until_ms <= now_ms);
-        let retried = self.pending.iter().filter(|id| self.rows[id].failed_before && free(&self.rows[id]));
+        // What waits behind an earlier one of its entity takes no place among those that come back.
+        let mut first = BTreeMap::new();
+        for id in &self.pending {
+            first.entry(self.rows[id].entity).or_insert(*id);
+        }
+        let leads = |id: &i64| first[&self.rows[id].entity] == *id;
+        let retried =
+            self.pending.iter().filter(|id| self.rows[id].failed_before && free(&self.rows[id]) && leads(id));
         let mut retried: Vec<(u64, i64)> = retried.map(|id| (self.rows[id].due_ms, *id)).collect();
         retried.sort_unstable();
         let back: BTreeSet<i64> = retried.into_iter().take(retries).map(|(_, id)| id).collect();

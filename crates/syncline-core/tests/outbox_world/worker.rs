@@ -6,6 +6,7 @@ use syncline_core::outbox::{
     Answer, Candidate, Delivery, Evidence, Health, PAUSE, ReceiverState, Verdict, interpret,
 };
 use syncline_core::retry::Policy;
+use syncline_core::time::Timestamp;
 use syncline_sim::{ActorId, Context, Event};
 
 use super::table::Row;
@@ -125,7 +126,8 @@ impl Worker {
 
     fn settle(&mut self, context: &mut Context<'_, Note>) {
         let Some(work) = self.work.take() else { return };
-        let (verdicts, receiver) = work.delivery.finish(&POLICY, &mut self.evidence, || chance(context));
+        let now = Timestamp::from_ms(context.world_ms());
+        let (verdicts, receiver) = work.delivery.finish(&POLICY, &mut self.evidence, now, || chance(context));
         let verdicts: Vec<(i64, Verdict)> = work.ids.into_iter().zip(verdicts).collect();
         self.shared.table.borrow_mut().settle(work.claim, &verdicts, context.world_ms());
         let seen = match receiver {

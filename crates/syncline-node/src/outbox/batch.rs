@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::shared::Shared;
 use super::webhook;
+use crate::clock;
 
 /// What a batch came to.
 struct BatchOutcome {
@@ -89,7 +90,7 @@ async fn deliver(
     }
     let (verdicts, receiver) = {
         let mut evidence = shared.evidence(kind);
-        delivery.finish(&shared.policy, &mut evidence, rand::random::<f64>)
+        delivery.finish(&shared.policy, &mut evidence, clock::now(), rand::random::<f64>)
     };
     let mut verdicts = verdicts.into_iter();
     let verdicts = entries.iter().zip(&payloads).map(|(entry, payload)| {
@@ -121,9 +122,10 @@ async fn send(
         let id = format!("{}-{}", shared.sender_id.as_str(), entry.id);
         return shared.sender.webhook(&id, body, shared.timeout).await;
     }
+    let plain = shared.sender.is_plain();
     let posted = Posted {
-        sender: Some(shared.sender_id.clone()),
-        entries: places.iter().map(|place| posted(&entries[*place], &payloads[*place])).collect(),
+        sender: (!plain).then(|| shared.sender_id.clone()),
+        entries: places.iter().map(|place| posted(&entries[*place], &payloads[*place], plain)).collect(),
     };
     let body = serde_json::to_string(&posted).expect(written);
     shared.sender.sync(body, places.len(), shared.timeout).await
@@ -145,9 +147,13 @@ fn payload(entry: &Entry) -> Option<Box<RawValue>> {
     RawValue::from_string(entry.payload.clone()).ok()
 }
 
-fn posted<'a>(entry: &Entry, payload: &'a Option<Box<RawValue>>) -> PostedEntry<&'a Option<Box<RawValue>>> {
+fn posted<'a>(
+    entry: &Entry,
+    payload: &'a Option<Box<RawValue>>,
+    plain: bool,
+) -> PostedEntry<&'a Option<Box<RawValue>>> {
     PostedEntry {
-        id: Some(entry.id),
+        id: (!plain).then_some(entry.id),
         entity_type: entry.entity_type.clone(),
         entity_id: entry.entity_id.clone(),
         payload,

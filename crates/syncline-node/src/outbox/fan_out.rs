@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(to.unwanted.len(), 1);
         assert!(to.unwanted[0].1.contains("add \"visit\" to the types"), "{:?}", to.unwanted);
         let url = "http://localhost/".parse().unwrap();
-        let rest = [routes[0].clone(), Route::frontend(url, None)];
+        let rest = [routes[0].clone(), Route::frontend(url, None, false)];
         let to = sort(&rest, &[entry(1, "invoice"), entry(2, "order")]);
         assert_eq!(to.routes, [("a".to_owned(), vec![1]), ("frontend".to_owned(), vec![2])]);
         let all = [route("all", "[\"*\"]")];

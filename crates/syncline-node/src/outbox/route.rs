@@ -40,6 +40,10 @@ pub struct Route {
     /// How they travel.
     #[serde(default, rename = "as")]
     pub shape: Shape,
+    /// Whether a batch has the contract's four fields of each entry and nothing else: no sender and no ids. For a receiver that
+    /// refuses what it does not know.
+    #[serde(default)]
+    pub plain: bool,
     /// The variable with the bearer token that is presented there.
     #[serde(default)]
     pub token_env: Option<String>,
@@ -67,12 +71,13 @@ pub(super) const FRONTEND: &str = "frontend";
 
 impl Route {
     /// The front end beside routes: it gets what none of them names.
-    pub(super) fn frontend(url: Url, token: Option<Secret>) -> Route {
+    pub(super) fn frontend(url: Url, token: Option<Secret>, plain: bool) -> Route {
         Route {
             name: FRONTEND.to_owned(),
             types: Vec::new(),
             url,
             shape: Shape::Batch,
+            plain,
             token_env: None,
             secret_env: None,
             rest: true,
@@ -128,6 +133,9 @@ impl Route {
             if self.token.is_none() {
                 problems.push(("token_env", format!("the variable {variable} is not set")));
             }
+        }
+        if self.plain && self.shape == Shape::Webhook {
+            problems.push(("plain", "is for batches: a webhook has a shape of its own".to_owned()));
         }
         match (self.shape, &self.secret_env) {
             (Shape::Batch, None) => {}

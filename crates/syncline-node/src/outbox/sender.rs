@@ -92,6 +92,8 @@ pub(super) struct Sender {
     token: Option<Secret>,
     /// What signs webhooks, where entries go as such.
     keys: Option<Keys>,
+    /// Whether a batch has the contract's four fields of each entry and nothing else.
+    plain_entries: bool,
     /// Whether a receipt may leave out length and SHA-256.
     plain_receipts: bool,
     upload_bytes: Counter,
@@ -110,6 +112,7 @@ impl Sender {
             sync: below(&route.url, SYNC_PATH),
             token: route.token.clone(),
             keys: route.keys.clone(),
+            plain_entries: route.plain,
             plain_receipts: settings.plain_receipts,
             upload_bytes,
         }
@@ -118,6 +121,11 @@ impl Sender {
     /// Whether each entry is a request of its own.
     pub(super) fn is_webhook(&self) -> bool {
         self.keys.is_some()
+    }
+
+    /// Whether a batch has the contract's four fields of each entry and nothing else.
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain_entries
     }
 
     /// Sends one entry as a signed webhook. Any success will do: such receivers have no answer to agree on.

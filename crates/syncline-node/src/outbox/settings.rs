@@ -53,6 +53,8 @@ pub struct Settings {
     pub max_attempts: u32,
     /// `SYNC_PLAIN_RECEIPTS`: whether a file may be removed after a receipt without length and SHA-256.
     pub plain_receipts: bool,
+    /// `SYNC_PLAIN_ENTRIES`: whether the front end gets the contract's four fields of each entry and nothing else.
+    pub plain_entries: bool,
     /// `SYNC_METRICS_LISTEN`: where `/metrics` and `/healthz` are; nowhere unless set.
     pub metrics_listen: Option<SocketAddr>,
     /// `SYNC_CONFIG`: the configuration file, if there is one.
@@ -96,13 +98,14 @@ impl Settings {
             false => reader.optional("FRONTEND_BASE_URL", address),
         };
         let token = reader.optional("SYNCLINE_TOKEN", settings::token);
+        let plain_entries = reader.optional("SYNC_PLAIN_ENTRIES", switch).unwrap_or(false);
         if let (false, Some(url)) = (routes.is_empty(), &frontend) {
             if routes.iter().any(Route::takes_everything) {
                 let what =
                     "gets what no route takes, and one takes every type; make it a route, or leave it out";
                 reader.note("FRONTEND_BASE_URL", what.to_owned());
             }
-            routes.push(Route::frontend(url.clone(), token.clone()));
+            routes.push(Route::frontend(url.clone(), token.clone(), plain_entries));
         }
         let seconds = |text: &str, range| number(text, range).map(Duration::from_secs);
         let read = Settings {
@@ -133,6 +136,7 @@ impl Settings {
                 .optional("SYNC_MAX_ATTEMPTS", |text| number(text, 1..=1_000_000))
                 .map_or(10, |attempts| attempts as u32),
             plain_receipts: reader.optional("SYNC_PLAIN_RECEIPTS", switch).unwrap_or(false),
+            plain_entries,
             metrics_listen: reader.optional("SYNC_METRICS_LISTEN", settings::listen),
             files,
             config,
@@ -196,6 +200,7 @@ impl Display for Settings {
         writeln!(f, "SYNC_TIMEOUT_SEC={}", self.timeout.as_secs())?;
         writeln!(f, "SYNC_MAX_ATTEMPTS={}", self.max_attempts)?;
         writeln!(f, "SYNC_PLAIN_RECEIPTS={}", self.plain_receipts)?;
+        writeln!(f, "SYNC_PLAIN_ENTRIES={}", self.plain_entries)?;
         if let Some(listen) = self.metrics_listen {
             writeln!(f, "SYNC_METRICS_LISTEN={listen}")?;
         }

@@ -16,6 +16,7 @@ use super::file::{FileIdentity, Unsendable, UploadJob, measure};
 use super::kind::{AfterReceipt, FileKind};
 use super::sender::UploadFailure;
 use super::shared::Shared;
+use crate::clock;
 
 /// Uploads the file of the kind that `entry` stands for and settles the entry; what that showed of the receiver.
 pub(super) async fn upload_file(
@@ -175,7 +176,8 @@ fn judge_answer(shared: &Shared, entry: &Entry, answer: Answer) -> (Verdict, Rec
     delivery.next();
     delivery.answered(answer);
     let mut evidence = shared.evidence(Kind::File);
-    let (mut verdicts, receiver) = delivery.finish(&shared.policy, &mut evidence, rand::random::<f64>);
+    let (mut verdicts, receiver) =
+        delivery.finish(&shared.policy, &mut evidence, clock::now(), rand::random::<f64>);
     (verdicts.pop().unwrap_or(Verdict::GiveBack), receiver)
 }
 

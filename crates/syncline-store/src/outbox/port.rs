@@ -26,7 +26,7 @@ macro_rules! statements {
     ($($name:ident),+) => {$(const $name: Sql = Sql::new(sqlite::$name, postgres::$name);)+};
 }
 statements!(SENDER, SET_SENDER, PENDING, MARK, FREE, RENEW, STATS, LIST_PENDING, LIST_DEAD, LIST_PROCESSED);
-statements!(LIST_PROCESSED_AFTER, DETAIL, PAYLOAD, RETRY, RETRY_DEAD, DISCARD, DISCARD_DEAD);
+statements!(LIST_PROCESSED_AFTER, DETAIL, PAYLOAD, RETRY, RETRY_DEAD);
 statements!(RECEIPT, RECEIPT_OF, STORE_RECEIPT);
 
 /// What a claim asks for.
@@ -86,13 +86,15 @@ pub(crate) trait Claims: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Port {
     database: Database,
+    /// The same, in which `sync_outbox` is the application's table.
+    application: Database,
     claims: Arc<dyn Claims>,
     orphans: Arc<Orphans>,
 }
 
 impl Port {
-    pub(crate) fn new(database: Database, claims: Arc<dyn Claims>) -> Self {
-        Self { database, claims, orphans: Arc::default() }
+    pub(crate) fn new(application: Database, database: Database, claims: Arc<dyn Claims>) -> Self {
+        Self { database, application, claims, orphans: Arc::default() }
     }
 
     /// Changes these, or all dead ones.
@@ -101,6 +103,23 @@ impl Port {
             Some(ids) => self.database.execute(these, values![ids]).await,
             None => self.database.execute(all, values![]).await,
         }
+    }
+
+    /// Removes these, or all dead ones, and the application's rows with them.
+    async fn discard_on_sqlite(&self, which: &Which) -> Result<u64, Error> {
+        let (sql, values) = match check::which(which)? {
+            Some(ids) => (sqlite::DISCARD, values![ids]),
+            None => (sqlite::DISCARD_DEAD, values![]),
+        };
+        let discarded = self.database.write(move |transaction| {
+            Box::pin(async move {
+                let gone: Vec<i64> = transaction.column(sql.into(), &values).await?;
+                let count = gone.len() as u64;
+                transaction.execute(sqlite::REMOVE_PAYLOADS, &values![gone]).await?;
+                Ok(count)
+            })
+        });
+        discarded.await
     }
 }
 
@@ -120,7 +139,7 @@ impl Outbox for Port {
         check::new_entries(entries)?;
         let entries = entries.to_vec();
         let inserted =
-            self.database.write(move |transaction| Box::pin(super::insert::insert(transaction, entries)));
+            self.application.write(move |transaction| Box::pin(super::insert::insert(transaction, entries)));
         let ids = inserted.await?;
         self.claims.wakes().wake();
         Ok(ids)
@@ -138,6 +157,9 @@ impl Outbox for Port {
         let marked = self.database.write(move |transaction| {
             Box::pin(async move {
                 let marked = transaction.execute(MARK, &values![ids.clone(), at]).await?;
+                if transaction.backend() == Backend::Sqlite {
+                    transaction.execute(sqlite::MARK_PAYLOADS, &values![ids.clone()]).await?;
+                }
                 transaction.execute(FREE, &values![ids]).await?;
                 Ok(marked)
             })
@@ -246,7 +268,12 @@ impl Outbox for Port {
     }
 
     async fn discard(&self, which: &Which) -> Result<u64, Error> {
-        self.change_dead(DISCARD, DISCARD_DEAD, which).await
+        match self.database.backend() {
+            Backend::Sqlite => self.discard_on_sqlite(which).await,
+            Backend::Postgres => {
+                self.change_dead(postgres::DISCARD.into(), postgres::DISCARD_DEAD.into(), which).await
+            }
+        }
     }
 
     async fn cleanup(&self, older_than: Duration, limit: usize) -> Result<u64, Error> {
@@ -324,7 +351,8 @@ async fn cleanup(transaction: &mut Transaction<'_>, older_than_ms: i64, limit: i
     let removed = old.len() as u64;
     if removed > 0 {
         transaction.execute(sqlite::REMOVE_RECEIPTS, &values![old.clone()]).await?;
-        transaction.execute(sqlite::REMOVE, &values![old]).await?;
+        transaction.execute(sqlite::REMOVE, &values![old.clone()]).await?;
+        transaction.execute(sqlite::REMOVE_PAYLOADS, &values![old]).await?;
     }
     Ok(removed)
 }

@@ -16,7 +16,7 @@ use super::check::{self, SettleRow};
 use crate::database::{Database, Sql, Transaction, statements, values};
 use crate::{Backend, Error, names};
 
-statements!("route": CREATE, EXISTS, COPY);
+statements!("route": CREATE, EXISTS, NAMES, COPY);
 
 /// Longest name of a route: it becomes part of the names of a table and its indexes.
 pub const ROUTE_MAX_BYTES: usize = 24;
@@ -49,6 +49,14 @@ pub(crate) fn create(route: &str) -> Sql {
 pub(crate) async fn exists(database: &Database, route: &str) -> Result<bool, Error> {
     let found: Option<(bool,)> = database.query_first(names::for_route(EXISTS, route), values![]).await?;
     Ok(found == Some((true,)))
+}
+
+/// The routes that have a table.
+pub(crate) async fn names(database: &Database) -> Result<Vec<String>, Error> {
+    let tables: Vec<(String,)> = database.query(NAMES, values![]).await?;
+    let names =
+        tables.into_iter().filter_map(|(table,)| table.split_once("route_").map(|(_, name)| name.to_owned()));
+    Ok(names.filter(|name| check_name(name).is_ok()).collect())
 }
 
 /// Copies entries into the tables of their routes, and ends their claim. What the claim holds no longer is left alone.

@@ -122,27 +122,26 @@ pub(crate) struct Found {
     pub(crate) blocked: Vec<(i64, i64)>,
     /// Those that can never be sent, and why.
     pub(crate) unreadable: Vec<(i64, String)>,
-    /// Whether there are rows without a number, which are not even one of these.
-    pub(crate) numberless: bool,
     /// Whether there is more in line for sure.
     pub(crate) more: bool,
 }
 
 pub(crate) fn sort_out(rows: Vec<LineRow>, limit: i64) -> Found {
     let mut more = rows.len() as i64 >= limit;
-    let (mut ours, mut blocked, mut unreadable, mut numberless) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let (mut ours, mut blocked, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
     for LineRow { row, blocker, fits } in rows {
         let id = row.id;
         match (entry(row), blocker) {
-            (Err((None, _)), _) => numberless = true,
+            // Rows without a number are in no line.
+            (Err((None, _)), _) => {}
             (_, Some(blocker)) => blocked.extend(id.ok().flatten().map(|id| (id, blocker))),
             (Err((Some(id), reason)), None) => unreadable.push((id, reason)),
             (Ok(entry), None) if fits => ours.push(entry),
             (Ok(_), None) => more = true,
         }
     }
-    more |= !unreadable.is_empty() || numberless;
-    Found { ours, blocked, unreadable, numberless, more }
+    more |= !unreadable.is_empty();
+    Found { ours, blocked, unreadable, more }
 }
 
 /// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.

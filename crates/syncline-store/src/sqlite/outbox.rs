@@ -111,9 +111,6 @@ async fn take(transaction: &mut Transaction<'_>, request: Request) -> Result<Fou
     if !found.blocked.is_empty() {
         transaction.execute(DEFER, &values![json(&found.blocked)]).await?;
     }
-    if found.numberless {
-        transaction.execute(BURY_NUMBERLESS, &[]).await?;
-    }
     if !found.unreadable.is_empty() {
         transaction.execute(BURY, &values![json(&found.unreadable)]).await?;
         let ids: Vec<i64> = found.unreadable.iter().map(|(id, _)| *id).collect();
@@ -135,8 +132,10 @@ pub(crate) async fn settle(
         return Ok((settled, false));
     }
     let done: HashSet<i64> = ended.iter().copied().collect();
-    let delivered = rows.iter().filter(|row| row.verdict == 0 && done.contains(&row.id)).count();
-    transaction.execute(COUNT, &values![i64::try_from(delivered).unwrap_or(0)]).await?;
+    let delivered = rows.iter().filter(|row| row.verdict == 0 && done.contains(&row.id)).map(|row| row.id);
+    let delivered: Vec<i64> = delivered.collect();
+    transaction.execute(COUNT, &values![i64::try_from(delivered.len()).unwrap_or(0)]).await?;
+    transaction.execute(MARK_PAYLOADS, &values![delivered]).await?;
     let freed = transaction.execute(FREE, &values![ended]).await?;
     Ok((settled, freed > 0))
 }

@@ -82,7 +82,7 @@ fn find_up_to_date(store: &str, connection: &Connection, opening: &Opening) -> R
     let failed = |error| Error::sqlite(store, &error);
     let applied = applied(connection).map_err(failed)?;
     let missing = migration::missing(store, &applied, &opening.parts)?;
-    check_outbox(store, connection, &applied, opening)?;
+    check_outbox(store, connection, opening)?;
     if let Some(reason) = migration::unprepared(&missing) {
         return Err(Error::Unprepared { store: store.to_owned(), reason });
     }
@@ -95,14 +95,9 @@ fn find_up_to_date(store: &str, connection: &Connection, opening: &Opening) -> R
     }
 }
 
-fn check_outbox(
-    store: &str,
-    connection: &Connection,
-    applied: &[Applied],
-    opening: &Opening,
-) -> Result<(), Error> {
+fn check_outbox(store: &str, connection: &Connection, opening: &Opening) -> Result<(), Error> {
     match opening.has(&parts::OUTBOX) {
-        true => outbox::fit::check(store, connection, migration::has_outbox(applied)),
+        true => outbox::fit::check(store, connection),
         false => Ok(()),
     }
 }
@@ -140,7 +135,7 @@ fn bring_up_to_date(
 ) -> Result<(), Error> {
     let failed = |error| Error::sqlite(store, &error);
     let found = applied(connection).map_err(failed)?;
-    check_outbox(store, connection, &found, opening)?;
+    check_outbox(store, connection, opening)?;
     // A file that is newer is refused before anything is changed in it.
     migration::missing(store, &found, &opening.parts)?;
     count_by_part(connection).map_err(failed)?;
@@ -152,7 +147,10 @@ fn bring_up_to_date(
     }
     let found = applied(connection).map_err(failed)?;
     for Task { part, step } in migration::missing(store, &found, &opening.parts)? {
-        connection.execute_batch(names::sqlite(step.sqlite)).map_err(failed)?;
+        let is_new = found.iter().all(|(known, ..)| known != part.part);
+        if !(is_new && part.sqlite_upgrades.contains(&step.version)) {
+            connection.execute_batch(names::sqlite(step.sqlite)).map_err(failed)?;
+        }
         record(connection, part, step.version, step.name, clock.wall_ms()).map_err(failed)?;
     }
     Ok(())

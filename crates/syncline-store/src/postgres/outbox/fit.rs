@@ -17,6 +17,14 @@ const COLUMNS: &str = "SELECT a.attname::text, coalesce(nullif(t.typbasetype, 0)
      AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum) \
      FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid \
      WHERE a.attrelid = to_regclass('sync_outbox') AND a.attnum > 0 AND NOT a.attisdropped";
+/// The sequences that number the entries, if each connection takes several numbers from one at once: name and how many.
+const BLOCKS: &str = "SELECT s.seqrelid::regclass::text, s.seqcache FROM pg_sequence AS s WHERE s.seqcache > 1 AND s.seqrelid IN ( \
+     SELECT d.objid FROM pg_depend AS d JOIN pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid \
+     WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i') \
+     AND d.refobjid = to_regclass('sync_outbox') AND a.attname = 'id' UNION ALL \
+     SELECT d.refobjid FROM pg_attrdef AS f JOIN pg_attribute AS a ON a.attrelid = f.adrelid AND a.attnum = f.adnum \
+     JOIN pg_depend AS d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass \
+     WHERE f.adrelid = to_regclass('sync_outbox') AND a.attname = 'id')";
 /// Our trigger is made together with our columns: the schema of its function, and whether a Syncline has its tables there.
 const ANNOUNCES: &str = "SELECT n.nspname::text, EXISTS (SELECT FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid \
      WHERE c.relnamespace = n.oid AND c.relname = 'migrations' AND a.attname = 'part') \
@@ -32,6 +40,7 @@ pub(in crate::postgres) async fn check(engine: &Engine, taken_over: bool) -> Res
     let tables: Vec<(String, String, bool, bool)> = session.all(engine.query(TABLES)).await?;
     let columns: Vec<Column> = session.all(engine.query(COLUMNS)).await?;
     let announces: Option<(String, bool)> = session.first(engine.query(ANNOUNCES)).await?;
+    let blocks: Option<(String, i64)> = session.first(engine.query(BLOCKS)).await?;
     session.commit().await?;
     let unfit = |reason| Error::Unfit { store: engine.name().to_owned(), reason };
     let Some(kind) = which(&tables).map_err(unfit)? else { return Ok(()) };
@@ -42,7 +51,7 @@ pub(in crate::postgres) async fn check(engine: &Engine, taken_over: bool) -> Res
             format!("it belongs to a Syncline in the schema {schema}; use that schema, or another table");
         return Err(unfit(reason));
     }
-    match shape(kind, &columns, taken_over || announces.is_some()) {
+    match shape(kind, &columns, taken_over || announces.is_some()).or(blocks.map(in_blocks)) {
         Some(reason) => Err(unfit(reason)),
         None => Ok(()),
     }
@@ -66,6 +75,14 @@ fn which(tables: &[(String, String, bool, bool)]) -> Result<Option<&str>, String
         )),
         _ => Ok(tables.iter().find(|table| table.2).map(|table| table.1.as_str())),
     }
+}
+
+/// Entries of one entity go out in the order of their numbers, and a receiver takes a lower one that comes later for an older change.
+fn in_blocks((sequence, numbers): (String, i64)) -> String {
+    format!(
+        "its numbers come from {sequence}, of which each connection takes {numbers} at once (CACHE {numbers}), so that a later \
+         change can have a lower number; run ALTER SEQUENCE {sequence} CACHE 1 and restart the application"
+    )
 }
 
 /// What is wrong with the table.

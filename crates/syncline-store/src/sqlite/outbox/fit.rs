@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::super::prepare;
 use crate::Error;
-use crate::outbox::fit::{CONTRACT, OURS, missing_column, own_column};
+use crate::outbox::fit::{CONTRACT, missing_column};
 
 const KIND: &str = "SELECT type FROM sqlite_schema WHERE name = 'sync_outbox' COLLATE NOCASE \
      AND type IN ('table', 'view')";
@@ -13,8 +13,8 @@ const KIND: &str = "SELECT type FROM sqlite_schema WHERE name = 'sync_outbox' CO
 const COLUMNS: &str = "SELECT name, upper(type), \"notnull\", pk FROM pragma_table_info('sync_outbox')";
 const WITHOUT_ROWID: &str = "SELECT coalesce(max(wr), 0) FROM pragma_table_list('sync_outbox')";
 
-/// `taken_over` tells that our columns are in the table already. No table at all is fine: it will be made.
-pub(in crate::sqlite) fn check(store: &str, connection: &Connection, taken_over: bool) -> Result<(), Error> {
+/// No table at all is fine: it will be made.
+pub(in crate::sqlite) fn check(store: &str, connection: &Connection) -> Result<(), Error> {
     let failed = |error| Error::sqlite(store, &error);
     let unfit = |reason: String| Err(Error::Unfit { store: store.to_owned(), reason });
     let kind: Option<String> = connection.query_row(KIND, [], |row| row.get(0)).optional().map_err(failed)?;
@@ -29,9 +29,6 @@ pub(in crate::sqlite) fn check(store: &str, connection: &Connection, taken_over:
     let named = |name: &str| columns.iter().find(|column| column.0.eq_ignore_ascii_case(name));
     if let Some(name) = CONTRACT.into_iter().find(|name| named(name).is_none()) {
         return unfit(missing_column(name));
-    }
-    if let Some(name) = OURS.into_iter().find(|name| !taken_over && named(name).is_some()) {
-        return unfit(own_column(name));
     }
     let without_rowid: bool = connection.query_row(WITHOUT_ROWID, [], |row| row.get(0)).map_err(failed)?;
     let keys = columns.iter().filter(|column| column.3 > 0).count();

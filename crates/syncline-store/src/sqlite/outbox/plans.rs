@@ -32,12 +32,24 @@ async fn ss_22_every_statement_searches_an_index_and_none_scans_the_table() {
         (DISCARD, "INTEGER PRIMARY KEY (rowid=?)"),
         (OLD, "sync_outbox_processed (processed_at>? AND processed_at<?)"),
         (REMOVE, "INTEGER PRIMARY KEY (rowid=?)"),
+        (MARK_PAYLOADS, "SEARCH sync_outbox USING INTEGER PRIMARY KEY (rowid=?)"),
+        (REMOVE_PAYLOADS, "SEARCH sync_outbox USING INTEGER PRIMARY KEY (rowid=?)"),
     ];
     for (statement, expected) in statements {
-        let text = crate::sqlite::plan(&engine, statement).await;
-        assert!(text.contains(expected), "{statement}\n{text}");
+        let named = names::on_outbox_table(statement.into(), "outbox_entries", "sync_outbox");
+        let expected = expected.replace("sync_outbox_", "syncline_outbox_entries_");
+        let text = crate::sqlite::plan(&engine, named).await;
+        assert!(text.contains(&expected), "{statement}\n{text}");
         // What is gone through from its beginning is an index that has only what is looked for.
-        let scanned = ["SCAN sync_outbox\n", "SCAN o\n", "SCAN e\n", "SCAN b\n", "SCAN w\n"];
+        let scanned = [
+            "SCAN sync_outbox\n",
+            "SCAN syncline_outbox_entries\n",
+            "SCAN p\n",
+            "SCAN o\n",
+            "SCAN e\n",
+            "SCAN b\n",
+            "SCAN w\n",
+        ];
         assert!(!scanned.iter().any(|scan| format!("{text}\n").contains(scan)), "{statement}\n{text}");
     }
 }

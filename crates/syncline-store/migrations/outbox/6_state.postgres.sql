@@ -1,0 +1,1 @@
+-- On PostgreSQL our columns are in the application's table: an insert without a list of columns leaves them to their defaults.
