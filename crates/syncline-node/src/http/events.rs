@@ -140,9 +140,13 @@ struct Wanted {
 
 impl Wanted {
     fn covers(&self, event: &Event) -> bool {
-        let wanted = |about: &str| self.about.iter().any(|thing| thing == about);
+        let by_prefix = self.topic.by_prefix;
+        let wanted = |about: &str| {
+            let fits = |thing: &String| if by_prefix { about.starts_with(thing) } else { thing == about };
+            self.about.iter().any(fits)
+        };
         self.topic.name == event.topic()
-            && (self.about.is_empty() || event.about.as_deref().is_some_and(wanted))
+            && (self.about.is_empty() || event.about.as_deref().map_or(by_prefix, wanted))
     }
 }
 
@@ -165,7 +169,8 @@ fn readable(reader: &Principal, mut topics: Vec<Wanted>, named: bool) -> Result<
         if !reader.may(need) {
             return Err(forbidden(need));
         }
-        for thing in about {
+        // A prefix is no name; each event under it is held against the grants.
+        for thing in about.iter().filter(|_| !topic.by_prefix) {
             if let Some(need) = topic.need(Some(thing)) {
                 reader.require_need(need)?;
             }
@@ -179,7 +184,7 @@ fn hears(reader: &Principal, topic: &Topic, about: Option<&str>) -> bool {
     reader.is_owner()
         || topic.readable_by.is_some_and(|(system, verb)| match about {
             Some(_) => topic.need(about).is_some_and(|need| reader.may(need)),
-            None => reader.may_all(system, verb),
+            None => topic.by_prefix || reader.may_all(system, verb),
         })
 }
 

@@ -19,6 +19,7 @@ mod pages;
 mod queues;
 mod quotas;
 mod random_grants;
+mod rooms;
 mod routes;
 mod sessions;
 mod state;
