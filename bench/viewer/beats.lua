@@ -1,4 +1,4 @@
--- Heartbeats of many pages, for wrk: `wrk -s beats.lua <url> -- <sessions>`. Every request carries the next session's id,
+-- Heartbeats of many pages, for wrk: `wrk -s beats.lua <url> -- <sessions> [rooms]`. Every request carries the next session's id,
 -- over and over. Requests are made before the clock starts, so that making them takes nothing from the measurement.
 -- Ends with one line of JSON for the program that started it.
 
@@ -12,7 +12,9 @@ function init(args)
     local a = (session * 2654435761) % 4294967296
     local b = (session * 40503) % 65536
     local id = string.format("%08x-%04x-4000-8000-%012x", a, b, session)
-    local body = '{"sessionId":"' .. id .. '","visible":true}'
+    local rooms = tonumber(args[2] or "0")
+    local room = rooms > 0 and string.format(',"room":"room-%d","user":"user-%d"', session % rooms, session) or ""
+    local body = '{"sessionId":"' .. id .. '","visible":true' .. room .. '}'
     requests[session] = wrk.format("POST", "/api/viewer", headers, body)
   end
 end

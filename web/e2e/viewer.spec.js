@@ -114,3 +114,50 @@ test("a hidden dashboard holds no connection and catches up when it is seen agai
   await dashboard.bringToFront();
   await expect(figure(dashboard)).toHaveText("1 viewer");
 });
+
+test("vw_30 three tabs of one user in a room are one person and three sessions", async ({ node, context }) => {
+  const enter = async (/** @type {string | undefined} */ user) => {
+    const tab = await context.newPage();
+    await open(tab, "/");
+    await tab.evaluate(async (user) => {
+      // @ts-ignore: the address is the node's
+      const { startViewer } = await import("/pkg/viewer.js");
+      const handle = startViewer({ room: "doc 7", user });
+      // Joined, not started again: the same place has one session.
+      startViewer({ room: "doc 7", user });
+      await handle.sessionId;
+    }, user);
+    return tab;
+  };
+  const room = () => node.ask("/api/viewer/rooms/doc%207");
+  const tabs = [await enter("ann"), await enter("ann"), await enter("ann")];
+  await expect.poll(async () => (await room()).sessions).toBe(3);
+  expect((await room()).people).toBe(1);
+  expect(await node.ask("/api/viewer/rooms/doc%207/people")).toMatchObject({ people: [{ user: "ann", sessions: 3, verified: false }] });
+
+  const other = await enter(undefined);
+  await expect.poll(async () => (await room()).people).toBe(2);
+  await other.close();
+  await tabs[0].close();
+  await expect.poll(async () => (await room()).sessions).toBe(2);
+  expect((await room()).people).toBe(1);
+  for (const tab of tabs.slice(1)) await tab.close();
+  await expect.poll(async () => (await room()).occupied).toBe(false);
+});
+
+test("vw_30 names of rooms and users are checked in the page", async ({ page }) => {
+  await open(page, "/");
+  const codes = await page.evaluate(async () => {
+    // @ts-ignore: the address is the node's
+    const { startViewer } = await import("/pkg/viewer.js");
+    return [{ room: "" }, { room: "a\nb" }, { room: "r".repeat(129) }, { room: 7 }, { user: "ann" }].map((options) => {
+      try {
+        startViewer(options);
+        return "started";
+      } catch (error) {
+        return /** @type {any} */ (error).code;
+      }
+    });
+  });
+  expect(codes).toEqual(Array(5).fill("invalid-argument"));
+});

@@ -1,7 +1,7 @@
 //! The pictures that the built-in job makes, kept for a day.
 //!
-//! They live in the kv that all nodes share, so that every node shows what any node made and nothing has to be cleaned
-//! up. A picture is two keys: its file, and a note about it under a name that sorts the newest first. The file is
+//! They live in the gallery's own space of the kv that all nodes share, so that every node shows what any node made and nothing has
+//! to be cleaned up. A picture is two keys: its file, and a note about it under a name that sorts the newest first. The file is
 //! written before the note, so that a note never points nowhere.
 
 mod http;
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use syncline_core::kv::Key;
 use syncline_core::schedule::Bucket;
 use syncline_store::Error;
-use syncline_store::kv::Kv;
+use syncline_store::kv::{Entry, Kv};
 
 pub use part::GalleryPart;
 pub use picture::{Scene, paint};
@@ -93,6 +93,11 @@ impl Gallery {
         let notes = self.kv.list(NOTES, limit).await?;
         // A note that cannot be read was written by something else; the others are still worth showing.
         Ok(notes.iter().filter_map(|note| serde_json::from_str(&note.value).ok()).collect())
+    }
+
+    /// The last snapshot as it is remembered.
+    pub async fn last_snapshot(&self) -> Result<Option<Entry>, Error> {
+        self.kv.get(&key(LAST_SNAPSHOT)).await
     }
 
     /// The SVG called `object_key`, if it is still kept.

@@ -4,13 +4,30 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rust_embed::RustEmbed;
-use syncline_store::{Migrations, parts};
+use syncline_store::{Error, Migrations, Step, parts};
 
 use super::{FILES, Gallery, LAST_SNAPSHOT, NOTES, Scene, http};
 use syncline_node::config::Settings;
-use syncline_node::kv::ReservedKeys;
+use syncline_node::kv::{Keys, ReservedKeys, Stored};
 use syncline_node::part::{BuildError, Page, Part, Routes, Setup};
 use syncline_node::schedule::{Firing, JobKind, JobKinds, JobWork};
+
+/// Where the pictures are: a space of keys that is the gallery's alone.
+const SPACE: &str = "gallery";
+
+/// Pictures that were in the users' space move to the gallery's.
+static GALLERY: Migrations = Migrations {
+    needs: &[&parts::KV],
+    ..Migrations::new(
+        "gallery",
+        &[Step {
+            version: 1,
+            name: "a space of its own",
+            sqlite: include_str!("../migrations/1_space.sqlite.sql"),
+            postgres: include_str!("../migrations/1_space.postgres.sql"),
+        }],
+    )
+};
 
 /// The word for the job in the configuration.
 const KIND: &str = "picture";
@@ -43,7 +60,7 @@ impl Part for GalleryPart {
     }
 
     fn migrations(&self) -> Vec<&'static Migrations> {
-        vec![&parts::KV]
+        vec![&parts::KV, &GALLERY]
     }
 
     fn routes(&self) -> Routes {
@@ -51,16 +68,36 @@ impl Part for GalleryPart {
     }
 
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
-        let gallery = Gallery::new(Arc::clone(setup.kv));
+        let gallery = Gallery::new(setup.store.kv_space(SPACE)?);
         setup.need::<JobKinds>()?.add(KIND, Arc::new(Painting(gallery.clone())));
         if let Some(keys) = setup.find::<ReservedKeys>() {
-            keys.reserve(NOTES, "they are the gallery's");
-            keys.reserve(FILES, "they are the gallery's");
-            keys.reserve(LAST_SNAPSHOT, "the gallery's job writes it");
+            keys.hide(NOTES, "they were the gallery's: /api/pictures lists them");
+            keys.hide(FILES, "they were the gallery's: /api/pictures lists them");
+            keys.show(LAST_SNAPSHOT, "the gallery's job writes it", Arc::new(LastKey(gallery.clone())));
         }
         setup.offer(gallery);
         setup.page("gallery", Page::new::<Pages>("/gallery", "gallery.html").in_menu("Gallery"));
         Ok(())
+    }
+}
+
+/// The last snapshot as a key that other programs read.
+struct LastKey(Gallery);
+
+#[async_trait]
+impl Keys for LastKey {
+    async fn list(&self, prefix: &str, after: Option<&str>, _: usize) -> Result<(Vec<Stored>, bool), Error> {
+        let is_asked = LAST_SNAPSHOT.starts_with(prefix) && after.is_none_or(|after| after < LAST_SNAPSHOT);
+        let last = if is_asked { self.get(LAST_SNAPSHOT).await? } else { None };
+        Ok((last.into_iter().collect(), false))
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Stored>, Error> {
+        if key != LAST_SNAPSHOT {
+            return Ok(None);
+        }
+        let last = self.0.last_snapshot().await?;
+        Ok(last.map(|entry| Stored::new(entry.key.into(), entry.value, entry.ttl_left)))
     }
 }
 

@@ -100,7 +100,9 @@ fn ours(url: &str, operation: Operation, clients: usize, time: Duration) -> Resu
                 while Instant::now() < until {
                     let key = &keys[(client * 37 + usize::try_from(done).unwrap_or(0)) % KEYS];
                     match operation {
-                        Operation::Put => kv.put(key, VALUE, Some(Duration::from_secs(60))).await?,
+                        Operation::Put => {
+                            kv.put(key, VALUE, Some(Duration::from_secs(60))).await?;
+                        }
                         Operation::Get => drop(kv.get(key).await?),
                     }
                     done += 1;

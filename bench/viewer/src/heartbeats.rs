@@ -29,6 +29,9 @@ pub(crate) struct Turns {
     /// Pages that send heartbeats, one after the other.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     sessions: u32,
+    /// Rooms that these pages are in, for the contender that has them.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rooms: u32,
     /// Leave miniflare out.
     #[arg(long)]
     without_miniflare: bool,
@@ -39,6 +42,7 @@ struct Entry {
     name: &'static str,
     server: Contender,
     keeps: Keeps,
+    rooms: u32,
     turns: Vec<Turn>,
 }
 
@@ -62,8 +66,8 @@ pub(crate) fn measure(turns: &Turns) -> Result<Value> {
     for round in 1..=turns.rounds {
         for entry in &mut entries {
             eprintln!("round {round} of {}: {}", turns.rounds, entry.name);
-            press(&entry.server, turns.sessions, turns.warm_up)
-                .and_then(|_| press(&entry.server, turns.sessions, turns.seconds))
+            press(&entry.server, turns.sessions, entry.rooms, turns.warm_up)
+                .and_then(|_| press(&entry.server, turns.sessions, entry.rooms, turns.seconds))
                 .and_then(|turn| entry.finish(turn, turns.sessions))
                 .with_context(|| entry.name)?;
         }
@@ -74,13 +78,15 @@ pub(crate) fn measure(turns: &Turns) -> Result<Value> {
 fn contenders(turns: &Turns) -> Result<Vec<Entry>> {
     let entry = |name, server: Result<Contender>, keeps| {
         let server = server.with_context(|| format!("cannot start {name}"))?;
-        anyhow::Ok(Entry { name, server, keeps, turns: Vec::new() })
+        anyhow::Ok(Entry { name, server, keeps, rooms: 0, turns: Vec::new() })
     };
     let mut entries = vec![
         entry("ceiling: same server and door, constant answer", Contender::own("ceiling"), Keeps::Nothing)?,
         entry("Syncline: POST /api/viewer", Contender::syncline(), Keeps::Everything)?,
         entry("Redis: SET EX 60, same server and door", Contender::own("redis"), Keeps::Everything)?,
     ];
+    let in_rooms = entry("Syncline: the same in 10,000 rooms", Contender::syncline(), Keeps::Everything)?;
+    entries.insert(2, Entry { rooms: turns.rooms, ..in_rooms });
     if !turns.without_miniflare {
         let name = "miniflare: KV put, expirationTtl 60, own server";
         entries.push(entry(name, Contender::miniflare(), Keeps::Something)?);

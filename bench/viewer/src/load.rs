@@ -39,10 +39,10 @@ struct Told {
     refused: u64,
 }
 
-/// Sends heartbeats of `sessions` pages for `seconds`.
-pub(crate) fn press(server: &Contender, sessions: u32, seconds: u32) -> Result<Turn> {
+/// Sends heartbeats of `sessions` pages in so many rooms, or in none, for `seconds`.
+pub(crate) fn press(server: &Contender, sessions: u32, rooms: u32, seconds: u32) -> Result<Turn> {
     let (server_before, client_before) = (process::cpu(server.process())?, process::cpu_of_ended_children()?);
-    let output = wrk(server, sessions, seconds).stderr(Stdio::inherit()).output();
+    let output = wrk(server, sessions, rooms, seconds).stderr(Stdio::inherit()).output();
     let output = output.context("cannot start wrk")?;
     ensure!(output.status.success(), "wrk failed: {}", output.status);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -66,7 +66,7 @@ pub(crate) fn press(server: &Contender, sessions: u32, seconds: u32) -> Result<T
 }
 
 /// One thread: it is never the bottleneck here, and with two, one would already send while the other prepares.
-pub(crate) fn wrk(server: &Contender, sessions: u32, seconds: u32) -> Command {
+pub(crate) fn wrk(server: &Contender, sessions: u32, rooms: u32, seconds: u32) -> Command {
     let mut command = Command::new("wrk");
     command
         .args(["--threads", "1", "--timeout", "10s"])
@@ -75,7 +75,7 @@ pub(crate) fn wrk(server: &Contender, sessions: u32, seconds: u32) -> Command {
         .arg("--script")
         .arg(bench_folder().join("beats.lua"))
         .arg(format!("http://{}", server.address()))
-        .args(["--", &sessions.to_string()]);
+        .args(["--", &sessions.to_string(), &rooms.to_string()]);
     command.stdin(Stdio::null());
     command
 }

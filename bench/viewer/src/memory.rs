@@ -50,7 +50,7 @@ pub(crate) fn measure() -> Result<Value> {
 /// Sends heartbeats until the node counts every session.
 fn fill(node: &Contender) -> Result<()> {
     eprintln!("filling a node with {} sessions", thousands(SESSIONS.into()));
-    let mut load = wrk(node, SESSIONS, FILL_LIMIT_SEC).stdout(std::process::Stdio::null()).spawn()?;
+    let mut load = wrk(node, SESSIONS, 0, FILL_LIMIT_SEC).stdout(std::process::Stdio::null()).spawn()?;
     let reached = loop {
         std::thread::sleep(Duration::from_millis(250));
         let viewers = node.viewers()?;

@@ -67,9 +67,9 @@ export function useQueue(queue) {
 }
 
 export function useViewer(options = {}) {
-  const { endpoint } = options;
+  const { endpoint, room, user } = options;
   // Of the options, those of the first call of a page count anyway; functions in them are new with every render.
-  useEffect(() => startViewer(options).stop, [endpoint && `${endpoint}`]);
+  useEffect(() => startViewer(options).stop, [endpoint && `${endpoint}`, room, user]);
 }
 
 export function useLock(options = {}) {

@@ -99,7 +99,7 @@ async function ping(visible) {
     const response = await fetch(start.endpoint, {
       method: "POST",
       headers: { "content-type": start.contentType, ...given.headers },
-      body: JSON.stringify({ sessionId, visible }),
+      body: JSON.stringify({ sessionId, visible, room: start.room, user: start.user }),
       keepalive: true,
       cache: "no-store",
       signal: mine.signal,

@@ -9,6 +9,16 @@ export interface ViewerOptions {
   /** Where heartbeats go, by `POST`. Default: `/api/viewer`. */
   endpoint?: string | URL;
   /**
+   * The room that this page's viewer is in, 1 to 128 bytes. The node counts sessions and people of each room apart, tells who comes and goes,
+   * and can run a job only while somebody is there. Without a room the page counts for the node as a whole alone.
+   */
+  room?: string;
+  /**
+   * Who that is, 1 to 128 bytes, for those who may see it: three tabs of one user are one person. Only with a `room`. A page that shows a person's
+   * token leaves it out: there it is the token's subject, and marked as verified.
+   */
+  user?: string;
+  /**
    * A token or a publishable key, or a function that gives one, for a page of another site: its origin then needs no mention among
    * the viewer's. A function is asked before a heartbeat, one question at a time, and again shortly before the token ends.
    */
@@ -37,7 +47,7 @@ export interface ViewerHandle {
    */
   readonly sessionId: Promise<string>;
   /**
-   * Lets go. When the last holder of this endpoint has let go, the server is told (`bye`) and the worker ends. Calling
+   * Lets go. When the last holder of this endpoint, room and user has let go, the server is told (`bye`) and the worker ends. Calling
    * it again does nothing. It needs no `this`, so it can be handed on as it is.
    */
   readonly stop: () => void;
@@ -48,7 +58,7 @@ export interface ViewerHandle {
  * browsers do not slow down in hidden tabs), whether the page is visible, a `bye` when it closes, and again a heartbeat
  * when it returns from the back/forward cache. Works on plain `http://` too.
  *
- * Calling it again for the same endpoint joins the viewer that is running; the other options of a later call, except
+ * Calling it again for the same endpoint, room and user joins the viewer that is running; the other options of a later call, except
  * `onError` and `signal`, are then ignored.
  *
  * @throws {SynclineError} `invalid-argument` or `unsupported-environment`; everything else goes to `onError`

@@ -1,6 +1,6 @@
 // The page's half of the viewer heartbeat: starts the worker, tells it what happens to the page, says bye.
 //
-// Guarantees: one worker per page and endpoint, however often and from however many copies of this package it is
+// Guarantees: one worker per page, endpoint, room and user, however often and from however many copies of this package it is
 // started; it ends with the last `stop()`, and with the page, each time with a `bye`; a page that comes back from the
 // back/forward cache is counted again. When to ping is decided in the worker (viewer-worker.js), where timers are not
 // throttled in hidden tabs.
@@ -12,6 +12,7 @@ import { startWorker, workerError } from "./worker.js";
 // On globalThis, because a bundler may put this module into a page twice. The number is the version of the
 // `join(user)` contract below.
 const REGISTRY = Symbol.for("syncline.viewers.1");
+const NAME_MAX_BYTES = 128;
 
 export { SynclineError };
 
@@ -24,9 +25,9 @@ export function startViewer(options) {
   }
   const { onError, signal, ...rest } = readOptions(options);
   const viewers = (globalThis[REGISTRY] ??= new Map());
-  const { endpoint } = rest;
-  if (!viewers.has(endpoint)) viewers.set(endpoint, new Viewer(viewers, rest));
-  return viewers.get(endpoint).join({ onError, signal });
+  const { place } = rest;
+  if (!viewers.has(place)) viewers.set(place, new Viewer(viewers, rest));
+  return viewers.get(place).join({ onError, signal });
 }
 
 class Viewer {
@@ -96,6 +97,8 @@ class Viewer {
       endpoint: this.#options.endpoint,
       contentType: this.#contentType,
       asksForHeaders: this.#options.token !== undefined,
+      room: this.#options.room,
+      user: this.#options.user,
       wasmUrl: this.#options.wasmUrl,
     });
   }
@@ -209,7 +212,7 @@ class Viewer {
     if (this.#ended) return;
     this.#ended = true;
     this.#listening.abort();
-    this.#viewers.delete(this.#options.endpoint);
+    this.#viewers.delete(this.#options.place);
     this.#worker?.terminate();
     if (this.#present) this.#sayBye();
     this.#settle.reject(error);
@@ -241,14 +244,21 @@ function needsAuth({ code, grant, message }) {
 
 function readOptions(options = {}) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
-  const { endpoint = "/api/viewer", token, workerUrl, wasmUrl, onError, signal } = options;
+  const { endpoint = "/api/viewer", room, user, token, workerUrl, wasmUrl, onError, signal } = options;
   readToken(token);
+  checkName("room", room);
+  checkName("user", user);
+  if (user !== undefined && room === undefined) throw invalid("user needs a room to be in");
   if (onError !== undefined && typeof onError !== "function") throw invalid("onError must be a function");
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalid("signal must be an AbortSignal");
   const address = resolve("endpoint", endpoint);
   if (!/^https?:/.test(address)) throw invalid(`endpoint must be an http or https address, not ${address}`);
   return {
     endpoint: address,
+    // What is counted apart: each has a session of its own.
+    place: room === undefined ? address : `${address} ${JSON.stringify([room, user])}`,
+    room,
+    user,
     token,
     // The worker would resolve relative addresses against its own place, not against the page.
     workerUrl: workerUrl === undefined ? undefined : resolve("workerUrl", workerUrl),
@@ -256,6 +266,15 @@ function readOptions(options = {}) {
     onError,
     signal,
   };
+}
+
+function checkName(name, value) {
+  if (value === undefined) return;
+  if (typeof value !== "string") throw invalid(`${name} must be a string`);
+  const bytes = new TextEncoder().encode(value).length;
+  if (bytes === 0 || bytes > NAME_MAX_BYTES || /\p{Cc}/u.test(value)) {
+    throw invalid(`${name} must have 1 to ${NAME_MAX_BYTES} bytes and no control characters`);
+  }
 }
 
 function resolve(name, value) {

@@ -2,7 +2,7 @@
 //!
 //! The store decides who holds what, in one statement. This adds an order: the waiters for a name on this node are served
 //! in order of arrival, nobody who comes later is served before them, and a release, here or on another node, wakes the
-//! first waiter at once. A grant is given back if its caller has gone away meanwhile. While the store cannot be asked
+//! first waiter at once. Who asks on with the same lease keeps its place. A grant is given back if its caller has gone away meanwhile. While the store cannot be asked
 //! nothing is granted.
 //!
 //! Between nodes there is no order: the first waiters of the nodes compete.
@@ -155,6 +155,11 @@ impl Locks {
         Ok(ended)
     }
 
+    /// How many wait for a lock on this node.
+    pub fn waiting(&self, name: &Name) -> usize {
+        self.waiters.count(name)
+    }
+
     /// A lock, if it is held.
     pub async fn look(&self, name: &Name) -> Result<Option<Holding>, Error> {
         self.count_store_errors(self.store.look(name).await)
@@ -180,11 +185,15 @@ impl Locks {
         } else if !waits {
             return self.as_it_is(&ask.name).await;
         }
-        let Some(waiter) = self.waiters.join(&ask.name) else { return Ok(Answer::TooManyWait) };
-        let _waiting = self.meters.waiting();
-        let Ok(_first) = tokio::time::timeout_at(deadline, waiter.first()).await else {
-            return self.as_it_is(&ask.name).await;
+        let kept = self.waiters.take_kept(&ask.name, ask.lease);
+        let Some(mut waiter) = kept.or_else(|| self.waiters.join(&ask.name)) else {
+            return Ok(Answer::TooManyWait);
         };
+        let _waiting = self.meters.waiting();
+        if tokio::time::timeout_at(deadline, waiter.first()).await.is_err() {
+            self.waiters.keep(ask.lease, waiter);
+            return self.as_it_is(&ask.name).await;
+        }
         let mut watch = self.store.watch(&ask.name);
         loop {
             let answer = self.ask_once(ask, true).await?;
@@ -195,6 +204,7 @@ impl Locks {
             };
             let now = Instant::now();
             if now >= deadline {
+                self.waiters.keep(ask.lease, waiter);
                 return Ok(answer);
             }
             watch.freed(left.min(deadline - now)).await;

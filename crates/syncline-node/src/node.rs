@@ -183,11 +183,12 @@ impl Context {
             built.map_err(|cause| StartError::Part { part: part.name(), cause })?;
         }
         let mut built = setup.built;
+        let node_keys = store.kv_space(crate::kv::NODE_SPACE).expect("the name is a constant that fits");
         let https = config.public_base_url.as_ref().is_some_and(|url| url.scheme() == "https");
         let console = Console::new(&config.parts, std::mem::take(&mut built.pages), &built.topics);
         let (openapi, endpoints) = http::description(&config.parts, &console, &registry);
         Ok(Arc::new(Context {
-            auth: Auth::new(&config.owner_tokens(), credentials, https, Arc::clone(&kv), &registry),
+            auth: Auth::new(&config.owner_tokens(), credentials, https, node_keys, &registry),
             readiness: Readiness::default(),
             answers: Arc::new(Semaphore::new(http::ANSWERS_MAX_BYTES)),
             limited: LogThrottle::default(),

@@ -17,6 +17,7 @@ mod kinds;
 mod record;
 mod runner;
 mod work;
+mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use config::{Call, Input, Job, JobKind, Run};
 pub(crate) use http::routes;
 pub(crate) use input::INPUT_PREFIX;
 pub use kinds::{JobKinds, JobWork};
+use record::JobNow;
 pub use record::{JobView, RunView, TotalsView};
 use runner::{JobRunner, RunControl, RunRequest};
 pub use work::Firing;
@@ -96,6 +98,12 @@ pub enum JobError {
     /// The node is going down.
     #[error("the node is stopping")]
     Stopping,
+    /// There is nothing to end.
+    #[error("no run of this job is under way")]
+    NotRunning,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] syncline_store::Error),
 }
 
 impl Scheduler {
@@ -126,7 +134,9 @@ impl Scheduler {
             let filter = Filter { job: Some(&runner.job.name), ..Filter::default() };
             let last = self.store.history(filter, None, 1).await?.pop();
             let totals = self.store.totals(Some(&runner.job.name)).await?;
-            views.push(JobView::new(&runner.job, runner.next_at(), runner.is_running(), last, &totals));
+            let paused_at = self.store.control(&runner.job.name).await?.paused_at;
+            let now = JobNow { next_at: runner.next_at(), running: runner.is_running(), paused_at };
+            views.push(JobView::new(&runner.job, now, last, &totals));
         }
         Ok(views)
     }
@@ -155,6 +165,29 @@ impl Scheduler {
             mpsc::error::TrySendError::Closed(_) => JobError::Stopping,
         })?;
         answered.await.map_err(|_| JobError::Stopping)
+    }
+
+    /// Pauses a job on all nodes, or lets it go on.
+    pub async fn set_paused(&self, name: &str, paused: bool) -> Result<(), JobError> {
+        let handle = self.handle(name).ok_or_else(|| JobError::Unknown { name: name.to_owned() })?;
+        let done = if paused { self.store.pause(name).await } else { self.store.resume(name).await };
+        done?;
+        handle.runner.is_paused().await;
+        Ok(())
+    }
+
+    /// Ends the runs of a job that are under way, on whatever node: here at once, elsewhere within seconds. Those that are to end.
+    pub async fn cancel(&self, name: &str) -> Result<Vec<RunView>, JobError> {
+        let handle = self.handle(name).ok_or_else(|| JobError::Unknown { name: name.to_owned() })?;
+        let running = self.store.running(Some(name)).await?;
+        for run in &running {
+            self.store.cancel(name, run.id).await?;
+        }
+        if running.is_empty() && !handle.runner.is_running() {
+            return Err(JobError::NotRunning);
+        }
+        handle.runner.cancel();
+        Ok(running.into_iter().map(RunView::from).collect())
     }
 
     fn handle(&self, name: &str) -> Option<&JobHandle> {

@@ -14,11 +14,13 @@ mod meters;
 mod part;
 mod peers;
 mod reporting;
+mod rooms;
 
 pub use config::Settings;
 pub use history::Sample;
 pub use part::ViewerPart;
 pub use peers::NodeCount;
+pub use rooms::RoomView;
 
 use std::hash::RandomState;
 use std::net::IpAddr;
@@ -31,7 +33,8 @@ use syncline_core::kv::Key;
 use syncline_core::schedule::{Audience, Gate};
 use syncline_core::time::Timestamp;
 use syncline_core::viewer::{
-    BeatOutcome, OccupancyChange, OwnReport, Peers, SessionId, SessionTable, Summary, report_key,
+    BeatOutcome, OccupancyChange, OwnReport, Peers, RoomChange, RoomRefused, RoomTable, SessionId,
+    SessionTable, Summary, Visitor, report_key,
 };
 use syncline_store::Store;
 use syncline_store::kv::Kv;
@@ -73,6 +76,9 @@ pub enum Refused {
         /// When it may open the next.
         wait: Duration,
     },
+    /// It counts, but not in the room that it named.
+    #[error(transparent)]
+    Room(#[from] RoomRefused),
     /// It counts in memory, but the other nodes could not be told.
     #[error("the store did not confirm the heartbeat; it counts on this node alone")]
     Store,
@@ -102,6 +108,7 @@ pub struct Viewers {
     clock: Clock,
     local: Mutex<Local>,
     peers: Mutex<Peers>,
+    rooms: rooms::Rooms,
     history: Mutex<History>,
     /// The outcome of each attempt to store a report.
     reports: watch::Sender<ReportOutcome>,
@@ -121,8 +128,30 @@ pub struct Viewers {
 /// What this node knows of its own viewers: everything a heartbeat touches, under one lock.
 struct Local {
     sessions: SessionTable<RandomState>,
+    rooms: RoomTable<RandomState>,
     own_report: OwnReport,
     address_rate: AddressRate,
+}
+
+impl Local {
+    /// Counts a session in the room it names, and in no other.
+    fn enter_room(
+        &mut self,
+        now: Timestamp,
+        id: &SessionId,
+        visitor: Option<&Visitor<'_>>,
+        changes: &mut Vec<RoomChange>,
+    ) -> Result<(), RoomRefused> {
+        match visitor {
+            Some(visitor) => self.rooms.beat(now, id, visitor, changes),
+            None => {
+                if !self.rooms.is_empty() {
+                    self.rooms.bye(now, id, changes);
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// How an attempt to store a report went.
@@ -144,6 +173,7 @@ impl Viewers {
         let key = report_key(node.as_str()).expect("a node's id fits into a key");
         Viewers {
             peers: Mutex::new(Peers::new(node.as_str())),
+            rooms: rooms::Rooms::default(),
             node,
             key,
             kv,
@@ -152,6 +182,7 @@ impl Viewers {
             clock,
             local: Mutex::new(Local {
                 sessions: SessionTable::new(config.max_sessions, RandomState::new()),
+                rooms: RoomTable::new(config.max_rooms, config.rooms_per_address, RandomState::new()),
                 own_report: OwnReport::default(),
                 address_rate: AddressRate::new(config.new_sessions_per_minute),
             }),
@@ -175,8 +206,20 @@ impl Viewers {
     /// A heartbeat from `address`. Nearly always an answer from memory; the first of a quiet time waits until the store
     /// has it too.
     pub async fn beat(&self, id: &SessionId, visible: bool, address: IpAddr) -> Result<(), Refused> {
+        self.beat_in(id, visible, address, None).await
+    }
+
+    /// The same from somebody in a room. One that finds no room for it counts all the same, as a session.
+    pub async fn beat_in(
+        &self,
+        id: &SessionId,
+        visible: bool,
+        address: IpAddr,
+        visitor: Option<&Visitor<'_>>,
+    ) -> Result<(), Refused> {
         let now = self.now();
-        let (new, changes, covered) = {
+        let mut room_changes = Vec::new();
+        let (new, changes, covered, refused) = {
             let mut local = self.local();
             if local.sessions.contains(now, id).is_none()
                 && let Err(wait) = local.address_rate.admit(now, address)
@@ -186,7 +229,8 @@ impl Viewers {
             }
             match local.sessions.beat(now, id, visible) {
                 BeatOutcome::Accepted { new, changes } => {
-                    (new, changes, local.own_report.covers(now, &local.sessions))
+                    let refused = local.enter_room(now, id, visitor, &mut room_changes).err();
+                    (new, changes, local.own_report.covers(now, &local.sessions), refused)
                 }
                 BeatOutcome::Refused { cap } => {
                     self.meters.refused_full.increment(1);
@@ -195,19 +239,29 @@ impl Viewers {
             }
         };
         self.meters.heartbeats.increment(1);
+        self.rooms_changed(&room_changes);
         if new {
             self.snapshot_wanted.notify_one();
         }
         if !changes.is_empty() {
             self.publish_occupancy(changes.contains(&OccupancyChange::Vacated));
         }
-        if covered { Ok(()) } else { self.wait_until_report_covers(now).await }
+        if !covered {
+            self.wait_until_report_covers(now).await?;
+        }
+        refused.map_or(Ok(()), |refused| {
+            self.meters.refused_room.increment(1);
+            Err(refused.into())
+        })
     }
 
     /// A goodbye. An unknown id is no error: a goodbye may come twice or late.
     pub fn bye(&self, id: &SessionId) {
+        let mut room_changes = Vec::new();
         let change = {
             let mut local = self.local();
+            let now = self.now();
+            local.rooms.bye(now, id, &mut room_changes);
             let change = local.sessions.bye(self.now(), id);
             if change.is_some() {
                 local.own_report.want();
@@ -215,6 +269,7 @@ impl Viewers {
             change
         };
         self.meters.byes.increment(1);
+        self.rooms_changed(&room_changes);
         self.snapshot_wanted.notify_one();
         if change.is_some() {
             self.publish_occupancy(false);
@@ -271,10 +326,11 @@ impl Viewers {
 
     /// Brings the gauges up to date, for a scrape.
     pub(crate) fn measure(&self) {
-        let (counts, memory_bytes) = {
+        let (counts, memory_bytes, rooms) = {
             let local = self.local();
-            (local.sessions.counts(self.now()), local.sessions.memory_bytes())
+            (local.sessions.counts(self.now()), local.sessions.memory_bytes(), local.rooms.len())
         };
+        self.meters.rooms.set(rooms as f64);
         self.meters.sessions.set(counts.viewers as f64);
         self.meters.visible.set(counts.visible as f64);
         self.meters.memory_bytes.set(memory_bytes as f64);
@@ -289,6 +345,8 @@ impl Viewers {
             () = self.keep_reporting() => {}
             () = self.keep_reading() => {}
             () = self.publish_snapshots() => {}
+            () = self.keep_sharing_rooms() => {}
+            () = self.publish_room_counts() => {}
         }
         // What is watched now must not be skipped while this node is away.
         self.report().await;
@@ -330,12 +388,16 @@ impl Viewers {
     }
 
     fn expire_some(&self) -> bool {
-        let now = self.now();
-        let mut local = self.local();
-        if local.sessions.expire(now).is_some() {
-            local.own_report.want();
-        }
-        local.sessions.has_expired(now)
+        let (now, mut room_changes) = (self.now(), Vec::new());
+        let more = {
+            let mut local = self.local();
+            if local.sessions.expire(now).is_some() {
+                local.own_report.want();
+            }
+            local.rooms.expire(now, &mut room_changes) || local.sessions.has_expired(now)
+        };
+        self.rooms_changed(&room_changes);
+        more
     }
 
     async fn publish_snapshots(&self) {

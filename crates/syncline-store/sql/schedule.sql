@@ -51,3 +51,25 @@ SELECT decision, reason, count, failed, abandoned, cost_micro_usd FROM syncline.
 -- name: TOTALS_OF_JOB
 -- job
 SELECT decision, reason, count, failed, abandoned, cost_micro_usd FROM syncline.schedule_totals WHERE job = $1;
+
+-- name: JOB
+-- job
+SELECT paused_at, cancel_run FROM syncline.schedule_jobs WHERE job = $1;
+
+-- name: PAUSE
+-- job, now. One that is paused stays paused since then.
+INSERT INTO syncline.schedule_jobs (job, paused_at) VALUES ($1, $2)
+ON CONFLICT (job) DO UPDATE SET paused_at = coalesce(syncline.schedule_jobs.paused_at, excluded.paused_at);
+
+-- name: RESUME
+-- job
+UPDATE syncline.schedule_jobs SET paused_at = NULL WHERE job = $1;
+
+-- name: CANCEL
+-- job, run
+INSERT INTO syncline.schedule_jobs (job, cancel_run) VALUES ($1, $2)
+ON CONFLICT (job) DO UPDATE SET cancel_run = excluded.cancel_run;
+
+-- name: LAST_BUCKET
+-- job
+SELECT max(bucket) FROM syncline.schedule_runs WHERE job = $1;

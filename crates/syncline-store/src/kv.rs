@@ -5,6 +5,9 @@
 //! to the store); order is the order of the key's bytes. Time is the store's (see each engine), never the
 //! caller's.
 //!
+//! **Spaces.** Users and every part have key spaces apart ([`crate::Store::kv`], [`crate::Store::kv_space`]). A key of a part is stored
+//! behind a control character, which no user's key has: it cannot be named, listed or changed from the users' space.
+//!
 //! **What a listing costs.** One range of the key index, from the first key to the last one returned: live keys
 //! beyond it cost nothing. Expired keys in that range that nobody has swept yet are stepped over, but not again
 //! and again: every listing looks whether more than [`GARBAGE_TOLERATED`] are lying about (a look of bounded
@@ -16,11 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use syncline_core::kv::{self, Key, LIST_MAX};
+use syncline_core::kv::{self, BATCH_MAX, Condition, Key, LIST_MAX, NotAdded, Version};
 
 use crate::Error;
 
 pub(crate) mod port;
+pub(crate) mod watch;
+
+pub use self::watch::{KeyNews, KeyWatch};
 
 /// Longest time to live: ten years. What should live longer should not expire.
 pub const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
@@ -36,6 +42,15 @@ const SWEEP_STEP: usize = 1_000;
 
 /// A page of a listing ends when its keys and values have this many bytes together.
 pub const LIST_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Longest name of a part's space.
+pub const SPACE_MAX_BYTES: usize = 64;
+
+/// Before and behind the name of a part's space. No key has a control character.
+const SPACE_MARK: char = '\u{1}';
+
+/// No key of a user is less than this: the spaces of parts are.
+const FIRST_KEY: &str = " ";
 
 /// Which keys are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,13 +83,99 @@ pub struct Entry {
     pub value: String,
     /// How long it will still live; `None` when it does not expire.
     pub ttl_left: Option<Duration>,
+    /// Which write it was. Grows with every write of the key.
+    pub version: Version,
+}
+
+/// One thing to do in a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Read a key.
+    Get {
+        /// Which.
+        key: Key,
+    },
+    /// Set a key.
+    Put {
+        /// Which.
+        key: Key,
+        /// To what.
+        value: String,
+        /// For how long; `None` for ever.
+        ttl: Option<Duration>,
+        /// On which condition.
+        condition: Condition,
+    },
+    /// Remove a key.
+    Delete {
+        /// Which.
+        key: Key,
+        /// On which condition.
+        condition: Condition,
+    },
+    /// Add to a key whose value is a whole number; one that is not there counts as zero.
+    Increment {
+        /// Which.
+        key: Key,
+        /// How much.
+        by: i64,
+        /// How long a key lives that was not there; one that is keeps its time to live.
+        ttl: Option<Duration>,
+    },
+}
+
+/// What an operation brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// What was read.
+    Read(Option<Entry>),
+    /// The key as it is now.
+    Written(Entry),
+    /// Whether there was anything to remove.
+    Deleted(bool),
+}
+
+/// Why nothing of a batch was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The place of the operation that stood in the way, from 0.
+    pub index: usize,
+    /// What was wrong with it.
+    pub why: Refused,
+}
+
+/// What can stand in the way of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Its condition does not hold.
+    Unmet {
+        /// The version of the live key, if there is one.
+        found: Option<Version>,
+    },
+    /// Nothing can be added.
+    NotAdded(NotAdded),
+    /// What the batch reads has more than [`LIST_BYTES_MAX`].
+    TooMuchToRead,
+}
+
+impl Operation {
+    /// The key it is about.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Get { key }
+            | Self::Put { key, .. }
+            | Self::Delete { key, .. }
+            | Self::Increment { key, .. } => key,
+        }
+    }
 }
 
 /// Keys, values and times to live.
 #[async_trait]
 pub trait Kv: Send + Sync {
     /// Sets `key`, whatever it was, with a time to live counted from now; `None` never expires.
-    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error>;
+    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<Version, Error>;
 
     /// Sets `key` only where it is absent or expired, and says whether it did. Of any number of callers at the
     /// same time, one is told `true`.
@@ -85,6 +186,13 @@ pub trait Kv: Send + Sync {
 
     /// Removes `key` and says whether it lived.
     async fn delete(&self, key: &Key) -> Result<bool, Error>;
+
+    /// Does up to [`BATCH_MAX`] operations in one transaction: all of them, or none if one is refused. Of any number of callers
+    /// whose condition is the same version, or that the key is absent, one succeeds.
+    async fn apply(&self, operations: Vec<Operation>) -> Result<Result<Vec<Applied>, Refusal>, Error>;
+
+    /// Hears of changes of this space's keys from now on. `None` for the space of a part, which nobody watches.
+    fn watch(&self) -> Option<KeyWatch>;
 
     /// Live entries in key order, [`LIST_BYTES_MAX`] at most. A listing is not one moment in time: keys that change while
     /// it runs may be in it or not.
@@ -120,6 +228,29 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<i64, Error> {
     Ok(i64::try_from(ttl_ms).expect("TTL_MAX in milliseconds fits"))
 }
 
+/// Checks the operations of a batch.
+pub(crate) fn check_batch(operations: &[Operation]) -> Result<(), Error> {
+    if operations.len() > BATCH_MAX {
+        let reason = format!("are {}; at most {BATCH_MAX} are allowed", operations.len());
+        return Err(Error::invalid("operations", reason));
+    }
+    operations.iter().try_for_each(|operation| match operation {
+        Operation::Put { value, ttl, .. } => check_put(value, *ttl).map(drop),
+        Operation::Increment { ttl, .. } => check_put("", *ttl).map(drop),
+        Operation::Get { .. } | Operation::Delete { .. } => Ok(()),
+    })
+}
+
+/// Checks the name of a part's space.
+pub(crate) fn check_space(name: &str) -> Result<(), Error> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > SPACE_MAX_BYTES || !name.chars().all(fits) {
+        let reason = format!("must have 1 to {SPACE_MAX_BYTES} of a-z, 0-9 and -");
+        return Err(Error::invalid("space", reason));
+    }
+    Ok(())
+}
+
 pub(crate) fn check_sweep(limit: usize) -> Result<i64, Error> {
     if limit > SWEEP_MAX {
         return Err(Error::invalid("limit", format!("is {limit}; at most {SWEEP_MAX} are allowed")));
@@ -147,8 +278,8 @@ impl Range {
         Ok(Self { from: prefix.to_owned(), to: end_of_prefix(prefix), limit })
     }
 
-    /// The range of a page, and one row more to see whether there is one.
-    pub(crate) fn of(asked: Asked<'_>) -> Result<Self, Error> {
+    /// The range of a page in a space, and one row more to see whether there is one.
+    pub(crate) fn of(asked: Asked<'_>, space: &str) -> Result<Self, Error> {
         let mut range = Self::of_prefix(asked.prefix, asked.limit)?;
         range.limit += 1;
         if let Some(after) = asked.after.filter(|after| *after >= asked.prefix) {
@@ -156,30 +287,47 @@ impl Range {
             // No key has a control character: whatever is greater than `after` is not less than this.
             range.from = format!("{after}\u{1}");
         }
+        if space.is_empty() {
+            if range.from.as_str() < FIRST_KEY {
+                FIRST_KEY.clone_into(&mut range.from);
+            }
+        } else {
+            range.from.insert_str(0, space);
+            range.to = end_of_prefix(&format!("{space}{}", asked.prefix));
+        }
         Ok(range)
     }
 }
 
-/// Makes an entry of what a row holds.
-pub(crate) fn entry(key: String, value: String, ttl_left_ms: Option<i64>) -> Result<Entry, Error> {
+/// Makes an entry of what a row of a space holds.
+pub(crate) fn entry((key, value, ttl_left_ms, version): ListRow, space: &str) -> Result<Entry, Error> {
     let ttl_left = ttl_left_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-    Ok(Entry { key: Key::new(key)?, value, ttl_left })
+    let key = match space {
+        "" => Key::new(key)?,
+        _ => Key::new(key.strip_prefix(space).unwrap_or_default())?,
+    };
+    Ok(Entry { key, value, ttl_left, version: version_of(version) })
 }
 
-/// One row of a listing: a live key, its value and the time left.
-pub(crate) type ListRow = (String, String, Option<i64>);
+pub(crate) fn version_of(number: i64) -> Version {
+    Version(number.unsigned_abs())
+}
+
+/// One row of a listing: a live key, its value, the time left and the version.
+pub(crate) type ListRow = (String, String, Option<i64>, i64);
 
 /// The page that rows make: `asked.limit` of them, and one more if there is one, as far as they fit.
-pub(crate) fn paged(rows: Vec<ListRow>, limit: usize) -> Result<Page, Error> {
+pub(crate) fn paged(rows: Vec<ListRow>, limit: usize, space: &str) -> Result<Page, Error> {
     let (mut bytes, mut more) = (0, false);
     let mut entries = Vec::with_capacity(rows.len().min(limit));
-    for (key, value, left_ms) in rows {
+    for row in rows {
         more = entries.len() == limit || bytes >= LIST_BYTES_MAX;
         if more {
             break;
         }
-        bytes += key.len() + value.len();
-        entries.push(entry(key, value, left_ms)?);
+        let entry = entry(row, space)?;
+        bytes += entry.key.as_str().len() + entry.value.len();
+        entries.push(entry);
     }
     // A page that is full may have been cut where it was read.
     Ok(Page { more: (more || bytes >= LIST_BYTES_MAX) && limit > 0, entries })

@@ -252,10 +252,20 @@ impl Store {
         }
     }
 
-    /// Keys with a time to live.
+    /// Keys with a time to live: the users' space.
     #[must_use]
     pub fn kv(&self) -> Arc<dyn Kv> {
-        Arc::new(kv::port::Port::new(self.database()))
+        let notices: Arc<dyn kv::watch::KeyNotices> = match &self.engine {
+            Engine::Sqlite(engine) => Arc::new(engine.keys().clone()),
+            Engine::Postgres(engine) => Arc::new(postgres::PostgresKeyNotices::new(engine.clone())),
+        };
+        Arc::new(kv::port::Port::new(self.database(), notices))
+    }
+
+    /// The keys of one part: nobody else can name, list or change them.
+    pub fn kv_space(&self, part: &str) -> Result<Arc<dyn Kv>, Error> {
+        kv::check_space(part)?;
+        Ok(Arc::new(kv::port::Port::of_part(self.database(), part)))
     }
 
     /// Keyed work at a shared pace.

@@ -247,14 +247,14 @@ mod tests {
         assert_eq!(newer, refused);
         assert_eq!(
             lacking(&[("lock", 9)], &[&parts::KV]),
-            ["kv 1"],
+            ["kv 1", "kv 2"],
             "another part's version is not ours to judge"
         );
     }
 
     #[test]
     fn hs_03_a_part_brings_what_it_needs_and_no_more() {
-        assert_eq!(lacking(&[], &[&parts::SCHEDULE]), ["lock 1", "lock 2", "schedule 1"]);
+        assert_eq!(lacking(&[], &[&parts::SCHEDULE]), ["lock 1", "lock 2", "schedule 1", "schedule 2"]);
         assert_eq!(
             lacking(&[], &[&parts::INBOX]),
             ["outbox 1", "outbox 2", "outbox 3", "outbox 4", "outbox 5", "outbox 6", "inbox 1"]

@@ -20,14 +20,22 @@ const fn moved(versions: &'static [i64], tables: &'static [&'static str]) -> For
 }
 
 /// Keys with a time to live.
-pub static KV: Migrations =
-    Migrations { former: Some(moved(&[1], &["kv"])), ..Migrations::new("kv", &[step!(1, "kv", "kv/1_kv")]) };
+pub static KV: Migrations = Migrations {
+    former: Some(moved(&[1], &["kv"])),
+    ..Migrations::new(
+        "kv",
+        &[step!(1, "kv", "kv/1_kv"), step!(2, "versions and spaces of parts", "kv/2_versions")],
+    )
+};
 
 /// Claims, history and totals of scheduled jobs. A run is claimed together with a lock.
 pub static SCHEDULE: Migrations = Migrations {
     needs: &[&LOCK],
     former: Some(moved(&[2, 13], &["schedule_runs", "schedule_totals"])),
-    ..Migrations::new("schedule", &[step!(1, "schedule", "schedule/1_schedule")])
+    ..Migrations::new(
+        "schedule",
+        &[step!(1, "schedule", "schedule/1_schedule"), step!(2, "pause and cancel", "schedule/2_control")],
+    )
 };
 
 /// Keyed work at a shared pace.

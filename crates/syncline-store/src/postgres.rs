@@ -28,6 +28,7 @@
 //! direct connection, which is right for poolers that carry prepared statements (PgBouncer 1.21 and later with
 //! `max_prepared_statements`).
 
+mod kv;
 mod lock;
 mod notices;
 pub(crate) mod outbox;
@@ -60,6 +61,7 @@ use crate::outbox::wakes::Wakes;
 use crate::queue::registry::QueueRegistry;
 use crate::{Backend, Error, Replication};
 
+pub(crate) use self::kv::PostgresKeyNotices;
 pub(crate) use self::lock::PostgresLocks;
 use self::notices::Notices;
 pub(crate) use self::notices::{Heard, Subscription};
@@ -124,6 +126,8 @@ pub(crate) struct Engine {
     locks: Arc<lock::Shared>,
     /// What all state ports of this engine share.
     states: Arc<state::Shared>,
+    /// What all kv ports of this engine share.
+    keys: Arc<kv::Shared>,
     registry: QueueRegistry,
     notifier: Notifier,
     /// Who hears of new entries of the outbox.
@@ -168,6 +172,7 @@ impl Engine {
             locks: Arc::default(),
             outbox: Arc::default(),
             states: Arc::default(),
+            keys: Arc::default(),
             pool: pool(&servers, between, opening.connections).connect_lazy_with(options),
             servers,
             listen_servers,

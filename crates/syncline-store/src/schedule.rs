@@ -139,6 +139,15 @@ pub struct Run {
     pub cost: Cost,
 }
 
+/// What people have decided about a job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Control {
+    /// Since when it is paused.
+    pub paused_at: Option<Timestamp>,
+    /// The run that is to end.
+    pub cancelled: Option<RunId>,
+}
+
 /// Which part of the history to show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Show {
@@ -248,6 +257,21 @@ pub trait Schedule: Send + Sync {
 
     /// Marks running runs whose node is dead, and returns them as they are now. Looks at the [`STEP_MAX`] oldest.
     async fn abandon(&self, dead: Dead<'_>) -> Result<Vec<Run>, Error>;
+
+    /// What people have decided about a job.
+    async fn control(&self, job: &str) -> Result<Control, Error>;
+
+    /// Pauses a job on all nodes: its firings are skipped until somebody resumes it.
+    async fn pause(&self, job: &str) -> Result<(), Error>;
+
+    /// Lets a paused job go on.
+    async fn resume(&self, job: &str) -> Result<(), Error>;
+
+    /// Asks whichever node has this run of the job to end it.
+    async fn cancel(&self, job: &str, run: RunId) -> Result<(), Error>;
+
+    /// The newest firing of a job that has a record, run or skipped, on whatever node.
+    async fn last_bucket(&self, job: &str) -> Result<Option<Bucket>, Error>;
 
     /// Removes up to `limit` rows of a job's history that are not worth keeping, oldest first, and says how many.
     async fn trim(&self, job: &str, keep: Keep, limit: usize) -> Result<u64, Error>;

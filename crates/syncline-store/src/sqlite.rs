@@ -39,6 +39,7 @@ use self::readers::Readers;
 use self::writer::{Done, Durability, Writer};
 use crate::clock::{SteadyClock, TimeSource};
 use crate::database::{self, Access, Job, Made};
+use crate::kv::watch::KeyBroadcast;
 use crate::options::{Mode, Opening};
 use crate::outbox::wakes::Wakes;
 use crate::queue::registry::QueueRegistry;
@@ -76,6 +77,8 @@ pub(crate) struct Engine {
     outbox: Arc<Wakes>,
     /// Who hears of news in shared state.
     changes: ChangeBroadcast,
+    /// Who hears of changed keys.
+    keys: KeyBroadcast,
     /// The file, and which one that was when it was opened; `None` in memory.
     file: Option<(Arc<Path>, Option<Identity>)>,
 }
@@ -169,6 +172,7 @@ impl Engine {
             registry: QueueRegistry::new(),
             outbox: Arc::default(),
             changes: ChangeBroadcast::default(),
+            keys: KeyBroadcast::default(),
             file,
         })
     }
@@ -260,6 +264,11 @@ impl Engine {
     /// Who hears of news in shared state.
     pub(crate) fn changes(&self) -> &ChangeBroadcast {
         &self.changes
+    }
+
+    /// Who hears of changed keys.
+    pub(crate) fn keys(&self) -> &KeyBroadcast {
+        &self.keys
     }
 
     /// Who hears of new entries of the outbox.

@@ -13,6 +13,7 @@ mod conformance {
     pub(crate) mod guest;
     pub(crate) mod inbox;
     pub(crate) mod kv;
+    pub(crate) mod kv_changes;
     pub(crate) mod lock;
     pub(crate) mod outbox;
     pub(crate) mod outbox_rows;
@@ -99,6 +100,17 @@ conformance! {
         vw_04_a_listing_has_what_expired_swept_and_finds_the_live_key,
         vw_03_pages_are_bounded_in_bytes_and_lead_through_every_key_once,
     }
+    kv_changes {
+        vw_33_a_version_grows_with_every_write_and_another_life_has_another,
+        vw_33_conditions_hold_or_nothing_is_written,
+        vw_33_of_twenty_changes_of_one_version_one_succeeds,
+        vw_33_increments_of_many_at_once_add_up,
+        vw_33_a_batch_happens_as_a_whole_or_not_at_all,
+        vw_33_what_a_batch_reads_is_bounded_in_bytes,
+        vw_33_batches_in_any_order_do_not_wait_for_each_other,
+        vw_32_the_keys_of_a_part_are_out_of_reach,
+        vw_33_changes_are_heard_where_they_are_made_and_on_other_nodes,
+    }
     queue {
         qu_01_twenty_enqueues_at_once_make_no_duplicate,
         qu_02_outcomes_from_elsewhere_are_kept_for_queued_keys_alone,
@@ -135,6 +147,8 @@ conformance! {
         qu_01_every_history_is_that_of_the_queue_in_memory,
     }
     schedule {
+        vw_31_pausing_resuming_and_cancelling_are_seen_by_every_node,
+        vw_31_the_newest_firing_on_record_is_known_after_an_outage,
         vw_07_of_many_claims_of_a_bucket_one_wins,
         vw_07_a_run_bucket_stays_taken_when_its_lock_is_gone,
         vw_07_a_lock_held_by_another_takes_the_bucket,

@@ -231,7 +231,7 @@ async fn write_until_refused(url: &str) {
     for n in 0..1_000 {
         let key = format!("k:{n}");
         match kv.put(&Key::new(key.as_str()).unwrap(), &value, None).await {
-            Ok(()) => println!("put {key}"),
+            Ok(_) => println!("put {key}"),
             Err(failed) => {
                 assert!(matches!(failed, Error::Disk { .. }), "{failed:?}");
                 break;

@@ -13,6 +13,9 @@ Examples:
   syncline jobs list                       jobs, their next firing, what skipping saved
   syncline jobs run snapshot               run it now and wait for its end
   syncline jobs run snapshot --no-wait     only start it
+  syncline jobs pause snapshot             skip its firings until it is resumed
+  syncline jobs resume snapshot
+  syncline jobs cancel snapshot            end the run under way, on whatever node
   syncline jobs history snapshot           what was run or skipped, and why
   syncline jobs history snapshot --json | jq '.runs[] | .reason'";
 
@@ -41,6 +44,27 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// Pause a job on all nodes: its firings are skipped, runs by hand are not.
+    Pause {
+        /// The job's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Let a paused job go on.
+    Resume {
+        /// The job's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// End the run that is under way, on whatever node. Exit code 1 if there is none.
+    Cancel {
+        /// The job's name.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
     /// List what a job did and did not do, newest first.
     History {
         /// The job's name.
@@ -61,6 +85,9 @@ impl Jobs {
         match self.action {
             Action::List { target } => list(&target).await,
             Action::Run { name, no_wait, target } => run(&target, &name, no_wait).await,
+            Action::Pause { name, target } => control(&target, &name, "pause", "paused").await,
+            Action::Resume { name, target } => control(&target, &name, "resume", "goes on").await,
+            Action::Cancel { name, target } => control(&target, &name, "cancel", "is to end").await,
             Action::History { name, limit, before, target } => history(&target, &name, limit, before).await,
         }
     }
@@ -77,7 +104,7 @@ async fn list(target: &Target) -> anyhow::Result<()> {
     }
     let head = format!(
         "{:<20} {:<16} {:<16} {:>8} {:>7} {:>7} {:>11}  last",
-        "job", "cron (UTC)", "gate", "next in", "runs", "skips", "saved"
+        "job", "cron", "gate", "next in", "runs", "skips", "saved"
     );
     output::line(toned(Tone::Quiet, head))?;
     for job in jobs {
@@ -85,7 +112,12 @@ async fn list(target: &Target) -> anyhow::Result<()> {
         let skips: u64 =
             totals["skips"].as_object().map_or(0, |by| by.values().filter_map(Value::as_u64).sum());
         let saved = format!("${:.3}", totals["saved_usd"].as_f64().unwrap_or_default());
-        let next = job["next_at"].as_u64().map_or("never".to_owned(), |at| span(at.saturating_sub(now_ms())));
+        let next = match job["paused_at"].is_null() {
+            true => {
+                job["next_at"].as_u64().map_or("never".to_owned(), |at| span(at.saturating_sub(now_ms())))
+            }
+            false => "paused".to_owned(),
+        };
         output::line(format_args!(
             "{:<20} {:<16} {:<16} {next:>8} {:>7} {skips:>7} {saved:>11}  {}",
             text(job, "name"),
@@ -96,6 +128,11 @@ async fn list(target: &Target) -> anyhow::Result<()> {
         ))?;
     }
     Ok(())
+}
+
+async fn control(target: &Target, name: &str, action: &str, words: &str) -> anyhow::Result<()> {
+    let answer = target.client()?.ask(Method::POST, &["api", "jobs", name, action], &[], None::<&()>).await?;
+    if target.json { output::line(answer) } else { output::line(format_args!("{name} {words}")) }
 }
 
 async fn run(target: &Target, name: &str, no_wait: bool) -> anyhow::Result<()> {

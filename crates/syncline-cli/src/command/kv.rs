@@ -7,16 +7,21 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use syncline_client::answer::{items, text};
 use syncline_client::output::{self, Shown, Tone, WrongUse, toned};
-use syncline_client::{Client, Method, Refusal, StatusCode, Target};
+use syncline_client::{Client, Heard, Listener, Method, Refusal, StatusCode, Target};
 
 const EXAMPLES: &str = "\
 Examples:
   syncline kv put greeting hello             keep a value
   syncline kv put session:7 on --ttl 60      keep it for 60 seconds
   syncline kv put config - < config.json     take the value from standard input
+  syncline kv put owner me --if-absent       only if there is none; exit code 1 otherwise
+  syncline kv put config v2 --if-version 41  only if nobody has written it since
+  syncline kv incr visits                    add 1 to a whole number
   syncline kv get greeting                   print it; exit code 1 if there is none
+  syncline kv get a b c                      several at once, as JSON lines
   syncline kv list session:                  keys that begin with session:
   syncline kv list viewer: --limit 1         is anybody watching this node?
+  syncline kv watch session:                 a line for each change, until Ctrl-C
   syncline kv remove greeting                remove it";
 
 /// Read and change keys.
@@ -29,10 +34,11 @@ pub(crate) struct Kv {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Print the value of a key.
+    /// Print the value of a key, or several keys as JSON lines.
     Get {
-        /// The key.
-        key: String,
+        /// The key, or several.
+        #[arg(required = true)]
+        keys: Vec<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -45,6 +51,33 @@ enum Action {
         /// How long it lives, in seconds; for ever if absent.
         #[arg(long, value_name = "SECONDS")]
         ttl: Option<f64>,
+        /// Only if the key is not there.
+        #[arg(long, conflicts_with = "if_version")]
+        if_absent: bool,
+        /// Only if the key has this version.
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Add to a key whose value is a whole number; one that is not there counts as zero.
+    Incr {
+        /// The key.
+        key: String,
+        /// How much.
+        #[arg(default_value_t = 1, allow_negative_numbers = true)]
+        by: i64,
+        /// How long a key lives that was not there, in seconds.
+        #[arg(long, value_name = "SECONDS")]
+        ttl: Option<f64>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a line for each key that is written or removed, until Ctrl-C.
+    Watch {
+        /// What the keys begin with; all keys if absent.
+        #[arg(default_value = "")]
+        prefix: String,
         #[command(flatten)]
         target: Target,
     },
@@ -53,6 +86,9 @@ enum Action {
     Remove {
         /// The key.
         key: String,
+        /// Only if the key has this version.
+        #[arg(long, value_name = "VERSION")]
+        if_version: Option<u64>,
         #[command(flatten)]
         target: Target,
     },
@@ -75,12 +111,33 @@ enum Action {
 impl Kv {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self.action {
-            Action::Get { key, target } => get(&target, &key).await,
-            Action::Put { key, value, ttl, target } => put(&target, &key, value, ttl).await,
-            Action::Remove { key, target } => {
-                let removed = target.client()?.ask(Method::DELETE, &path(&key)?, &[], None::<&()>).await?;
+            Action::Get { keys, target } => match keys.as_slice() {
+                [key] => get(&target, key).await,
+                _ => get_many(&target, &keys).await,
+            },
+            Action::Put { key, value, ttl, if_absent, if_version, target } => {
+                path(&key)?;
+                let put = json!({
+                    "op": "put", "key": key, "value": taken(value)?, "ttlSec": ttl, "ifAbsent": if_absent,
+                    "ifVersion": if_version,
+                });
+                let stored = one(&target, &put).await?;
+                show(&target, &stored, "stored")
+            }
+            Action::Incr { key, by, ttl, target } => {
+                let body = json!({ "by": by, "ttlSec": ttl });
+                let [api, kv, key] = path(&key)?;
+                let address = [api, kv, key, "increment"];
+                let stored = target.client()?.ask(Method::POST, &address, &[], Some(&body)).await?;
+                show(&target, &stored, &output::foreign(stored["value"].as_str().unwrap_or_default()))
+            }
+            Action::Watch { prefix, target } => watch(&target, &prefix).await,
+            Action::Remove { key, if_version, target } => {
+                path(&key)?;
+                let removed =
+                    one(&target, &json!({ "op": "delete", "key": key, "ifVersion": if_version })).await?;
                 let words = if removed["deleted"] == true { "removed" } else { "there was no such key" };
-                show(&target, &removed, words)
+                show(&target, &json!({ "key": key, "deleted": removed["deleted"] }), words)
             }
             Action::List { prefix, limit, after, target } => {
                 list(&target, &prefix, limit, after.as_deref()).await
@@ -112,17 +169,56 @@ async fn existing(client: &Client, key: &str) -> anyhow::Result<Option<Value>> {
     }
 }
 
-async fn put(target: &Target, key: &str, value: String, ttl_sec: Option<f64>) -> anyhow::Result<()> {
-    let value = if value == "-" {
-        let mut read = String::new();
-        io::stdin().read_to_string(&mut read).context("cannot read standard input as text")?;
-        read
-    } else {
-        value
-    };
-    let body = json!({ "value": value, "ttl_sec": ttl_sec });
-    let stored = target.client()?.ask(Method::PUT, &path(key)?, &[], Some(&body)).await?;
-    show(target, &stored, "stored")
+/// The value as it was given, or from standard input.
+fn taken(value: String) -> anyhow::Result<String> {
+    if value != "-" {
+        return Ok(value);
+    }
+    let mut read = String::new();
+    io::stdin().read_to_string(&mut read).context("cannot read standard input as text")?;
+    Ok(read)
+}
+
+/// Does one operation, and gives what it brought.
+async fn one(target: &Target, operation: &Value) -> anyhow::Result<Value> {
+    let answer = batch(&target.client()?, &[operation.clone()]).await?;
+    Ok(answer["results"][0].clone())
+}
+
+async fn batch(client: &Client, operations: &[Value]) -> anyhow::Result<Value> {
+    client.ask(Method::POST, &["api", "kv"], &[], Some(&json!({ "operations": operations }))).await
+}
+
+/// One line for each key, in the order they were asked for. Exit code 1 if one is not there.
+async fn get_many(target: &Target, keys: &[String]) -> anyhow::Result<()> {
+    let operations: Vec<Value> = keys.iter().map(|key| json!({ "op": "get", "key": key })).collect();
+    let answer = batch(&target.client()?, &operations).await?;
+    let results = items(&answer, "results");
+    for result in results {
+        output::line(result)?;
+    }
+    if results.iter().all(|result| result["exists"] == true) { Ok(()) } else { Err(Shown.into()) }
+}
+
+async fn watch(target: &Target, prefix: &str) -> anyhow::Result<()> {
+    let client = target.client()?;
+    let mut listener = Listener::open(&client, "kv").await?;
+    loop {
+        let Heard::Event { name, data } = listener.next().await? else { continue };
+        let key = text(&data, "key");
+        match name.as_str() {
+            "kv.missed" => output::remark("changes may have been missed: list the keys again")?,
+            _ if !key.starts_with(prefix) => {}
+            _ if target.json => {
+                output::line(json!({ "event": name, "key": key, "version": data["version"] }))?
+            }
+            "kv.deleted" => output::line(format_args!("{key}  {}", toned(Tone::Quiet, "removed")))?,
+            _ => output::line(format_args!(
+                "{key}  {}",
+                toned(Tone::Quiet, format_args!("version {}", data["version"]))
+            ))?,
+        }
+    }
 }
 
 async fn list(target: &Target, prefix: &str, limit: u32, after: Option<&str>) -> anyhow::Result<()> {

@@ -16,6 +16,7 @@ Examples:
   syncline lock run db --ttl 60 -- sh -c 'psql -v token=$SYNCLINE_LOCK_TOKEN -f load.sql'
                                                    tell the resource who comes later
   syncline lock list                               who holds what, and for how long
+  syncline lock show nightly                       how one lock stands
   syncline lock list project:                      locks whose names begin with project:
   syncline lock release nightly --force            take it away from a holder that hangs
 
@@ -44,6 +45,13 @@ enum Action {
         /// At most this many, 1,000 at most.
         #[arg(long, default_value_t = 100)]
         limit: u32,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show how one lock stands: who holds it, and how many wait on this node. Exit code 0 either way.
+    Show {
+        /// The lock's name.
+        name: Name,
         #[command(flatten)]
         target: Target,
     },
@@ -85,11 +93,33 @@ impl Lock {
         match self.action {
             Action::Run(run) => run.run().await,
             Action::List { prefix, limit, target } => list(&target, &prefix, limit).await,
+            Action::Show { name, target } => show(&target, &name).await,
             Action::Release { name, lease, force, target } => release(&target, &name, lease, force).await,
             Action::Keep { holder, command } => run::keep(holder, &command).await,
             Action::Exec { keeper, command } => run::become_command(keeper, &command),
         }
     }
+}
+
+async fn show(target: &Target, name: &Name) -> anyhow::Result<()> {
+    let state = target.client()?.get(&["api", "locks", name.as_str()], &[]).await?;
+    if target.json {
+        return output::line(state);
+    }
+    let waiting = match number(&state, "waiting") {
+        0 => String::new(),
+        count => format!(", {count} waiting on this node"),
+    };
+    if state["held"] != true {
+        return output::line(format_args!("{name} is free{waiting}"));
+    }
+    output::line(format_args!(
+        "{name} is held by {} since {}, {} left, token {}{waiting}",
+        output::foreign(text(&state, "holder")),
+        span(number(&state, "ageMs")),
+        span(number(&state, "expiresInMs")),
+        number(&state, "token"),
+    ))
 }
 
 async fn list(target: &Target, prefix: &str, limit: u32) -> anyhow::Result<()> {

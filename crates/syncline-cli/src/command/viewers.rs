@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
+use syncline_client::answer::{items, text};
 use syncline_client::output::{self, Tone, toned};
 use syncline_client::{Client, Target};
 
@@ -14,13 +15,18 @@ const EXAMPLES: &str = "\
 Examples:
   syncline viewers                   how many are watching now, by node
   syncline viewers --watch           the same, live, until Ctrl-C
+  syncline viewers rooms             rooms with somebody in them
+  syncline viewers room doc-7        who is in a room
   syncline viewers --json | jq .viewers
   syncline viewers --watch --json    one JSON object per change, for programs";
 
 /// Show who is watching.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Viewers {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     target: Target,
     /// Go on showing changes until Ctrl-C.
@@ -28,8 +34,40 @@ pub(crate) struct Viewers {
     watch: bool,
 }
 
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List rooms with somebody in them, on all nodes.
+    Rooms {
+        /// What their names begin with; all rooms if absent.
+        #[arg(default_value = "")]
+        prefix: String,
+        /// At most this many, 1,000 at most.
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+        /// Only rooms behind this one.
+        #[arg(long, value_name = "ROOM")]
+        after: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show who is in a room.
+    Room {
+        /// The room.
+        room: String,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
 impl Viewers {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self.action {
+            Some(Action::Rooms { prefix, limit, after, target }) => {
+                return rooms(&target, &prefix, limit, after.as_deref()).await;
+            }
+            Some(Action::Room { room, target }) => return people(&target, &room).await,
+            None => {}
+        }
         let client = self.target.client()?;
         if self.watch {
             return self.watch(&client).await;
@@ -76,6 +114,58 @@ impl Viewers {
             (false, false) => output::line(text),
         }
     }
+}
+
+async fn rooms(target: &Target, prefix: &str, limit: u32, after: Option<&str>) -> anyhow::Result<()> {
+    let limit = limit.to_string();
+    let mut query = vec![("prefix", prefix), ("limit", limit.as_str())];
+    query.extend(after.map(|after| ("after", after)));
+    let listing = target.client()?.get(&["api", "viewer", "rooms"], &query).await?;
+    if target.json {
+        return output::line(listing);
+    }
+    let rooms = items(&listing, "rooms");
+    if rooms.is_empty() {
+        return output::line(toned(Tone::Quiet, "nobody is in any room"));
+    }
+    let head = format_args!("{:<40} {:>7} {:>9} {:>9}", "room", "people", "sessions", "in sight");
+    output::line(toned(Tone::Quiet, head))?;
+    for room in rooms {
+        output::line(format_args!(
+            "{:<40} {:>7} {:>9} {:>9}",
+            output::foreign(text(room, "room")),
+            number(room, "people"),
+            number(room, "sessions"),
+            number(room, "visible")
+        ))?;
+    }
+    match listing["next"].as_str() {
+        Some(next) => output::remark(format_args!("there are more: go on with --after {next:?}")),
+        None => Ok(()),
+    }
+}
+
+async fn people(target: &Target, room: &str) -> anyhow::Result<()> {
+    let client = target.client()?;
+    let counts = client.get(&["api", "viewer", "rooms", room], &[]).await?;
+    let people = client.get(&["api", "viewer", "rooms", room, "people"], &[("limit", "1000")]).await?;
+    if target.json {
+        let mut both = counts;
+        both["named"] = people["people"].clone();
+        return output::line(both);
+    }
+    let (count, sessions) = (number(&counts, "people"), number(&counts, "sessions"));
+    output::line(format_args!(
+        "{count} people, {sessions} sessions, {} in sight",
+        number(&counts, "visible")
+    ))?;
+    for person in items(&people, "people") {
+        let sessions = number(person, "sessions");
+        let verified = if person["verified"] == true { "verified" } else { "" };
+        let line = format!("{:<40} {sessions:>9} {verified}", output::foreign(text(person, "user")));
+        output::line(line.trim_end())?;
+    }
+    Ok(())
 }
 
 fn show(viewers: &Value) -> anyhow::Result<()> {

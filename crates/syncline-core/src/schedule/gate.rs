@@ -162,6 +162,15 @@ impl Decision {
         }
     }
 
+    /// The same for a job that somebody has paused, if it is. Who asks by hand gets a run either way.
+    #[must_use]
+    pub fn unless_paused(self, paused: bool) -> Self {
+        match self {
+            Self::Run(reason) if paused && reason != Reason::ByHand => Reason::Paused.into(),
+            decided => decided,
+        }
+    }
+
     /// The last step: the work's input was looked at. Who asks by hand gets a run either way.
     #[must_use]
     pub fn compared(self, unchanged: bool) -> Self {
@@ -371,6 +380,17 @@ mod tests {
         assert_eq!(watched.compared(true), Decision::Skip(Reason::UnchangedInput));
         let nobody = decide(tick(Gate::Viewers, NOBODY));
         assert_eq!(nobody.compared(true), nobody);
+    }
+
+    #[test]
+    fn vw_31_a_paused_job_runs_by_hand_alone() {
+        let watched = decide(tick(Gate::Viewers, SEEN));
+        assert_eq!(watched.unless_paused(false), watched);
+        assert_eq!(watched.unless_paused(true), Decision::Skip(Reason::Paused));
+        let by_hand = decide(Facts { trigger: Trigger::Manual, ..tick(Gate::Viewers, NOBODY) });
+        assert_eq!(by_hand.unless_paused(true), by_hand);
+        let nobody = decide(tick(Gate::Viewers, NOBODY));
+        assert_eq!(nobody.unless_paused(true), nobody, "the first reason not to run is on record");
     }
 
     #[test]

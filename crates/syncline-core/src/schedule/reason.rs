@@ -29,11 +29,13 @@ pub enum Reason {
     UnchangedInput,
     /// An earlier run has not ended yet.
     StillRunning,
+    /// Somebody has paused the job.
+    Paused,
 }
 
 impl Reason {
     /// Every reason, runs first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Watched,
         Self::Always,
         Self::StoreUnreadable,
@@ -44,6 +46,7 @@ impl Reason {
         Self::AnotherNode,
         Self::UnchangedInput,
         Self::StillRunning,
+        Self::Paused,
     ];
 
     /// The reason as logs, history, metrics and pages show it.
@@ -60,13 +63,17 @@ impl Reason {
             Self::AnotherNode => "skip: another node has this minute",
             Self::UnchangedInput => "skip: unchanged input",
             Self::StillRunning => "skip: still running",
+            Self::Paused => "skip: paused",
         }
     }
 
     /// Whether it is a reason to run.
     #[must_use]
     pub const fn runs(self) -> bool {
-        !matches!(self, Self::NoViewer | Self::AnotherNode | Self::UnchangedInput | Self::StillRunning)
+        !matches!(
+            self,
+            Self::NoViewer | Self::AnotherNode | Self::UnchangedInput | Self::StillRunning | Self::Paused
+        )
     }
 
     /// Whether the price of a run was saved. Another node's minute was paid for there, and a run still going is

@@ -3,7 +3,7 @@
 //! The time of day jumps: machines sleep, clocks are set. Whatever it does, a ticker names no firing twice. Firings
 //! passed over collapse to the newest one, so that waking from a night's sleep starts one run and not five
 //! hundred. A clock set back repeats nothing that was done, and a clock that had been wrong by years and is put
-//! right resumes at once. Other processes are not known here; competing with them is the claim's business.
+//! right resumes at once. [`CatchUp`] says whether firings of an outage are made up for. Other processes are not known here; competing with them is the claim's business.
 
 use std::time::Duration;
 
@@ -16,10 +16,41 @@ const CATCH_UP: Duration = Duration::from_secs(60);
 /// Stretches of firings remembered; a new one begins only where firings were passed over or the clock jumped.
 const STRETCHES_MAX: usize = 64;
 
+/// Firings of an outage that are made up for, one by one; the newest ones.
+pub const CATCH_UP_FIRINGS_MAX: usize = 100;
+
+/// How long ago a firing may be that is made up for.
+const CATCH_UP_LONGEST: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// What is done about firings of an outage, when no node was there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// Nothing, but for a firing of the last minute.
+    #[default]
+    None,
+    /// The newest one is made up for.
+    One,
+    /// All of them, oldest first, up to [`CATCH_UP_FIRINGS_MAX`].
+    All,
+}
+
+impl CatchUp {
+    /// Every policy with its word.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("none", Self::None), ("one", Self::One), ("all", Self::All)];
+
+    /// Its word in configuration and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, policy)| *policy == self).map_or("none", |(word, _)| word)
+    }
+}
+
 /// The firings of one job in this process.
 #[derive(Debug)]
 pub struct Ticker {
     cron: Cron,
+    catch_up: CatchUp,
     /// Firings up to here have been looked at.
     seen: Timestamp,
     /// The first firing after `seen`.
@@ -39,8 +70,17 @@ impl Ticker {
     /// drop the minute it restarted in.
     #[must_use]
     pub fn new(cron: Cron, wall: Timestamp) -> Self {
-        let mut ticker = Self { cron, seen: Timestamp::ZERO, next: None, named: Vec::new() };
-        ticker.look_from(wall.saturating_before(CATCH_UP));
+        Self::resuming(cron, wall, CatchUp::None, None)
+    }
+
+    /// The same for a job whose last firing that any node dealt with is known: what came after it is made up for as `catch_up` says.
+    #[must_use]
+    pub fn resuming(cron: Cron, wall: Timestamp, catch_up: CatchUp, last: Option<Timestamp>) -> Self {
+        let mut ticker = Self { cron, catch_up, seen: Timestamp::ZERO, next: None, named: Vec::new() };
+        let recent = wall.saturating_before(CATCH_UP);
+        let last = last.filter(|_| catch_up != CatchUp::None);
+        let from = last.map_or(recent, |last| last.max(wall.saturating_before(CATCH_UP_LONGEST)).min(recent));
+        ticker.look_from(from);
         ticker
     }
 
@@ -49,12 +89,30 @@ impl Ticker {
         if wall < self.seen {
             self.look_from(wall.saturating_before(CATCH_UP));
         }
-        if self.next.is_none_or(|next| wall < next) {
-            return None;
+        while let Some(next) = self.next.filter(|next| *next <= wall) {
+            let fired = match self.catch_up {
+                CatchUp::All => self.oldest_of_newest(next, wall),
+                CatchUp::None | CatchUp::One => self.cron.last_at(wall)?,
+            };
+            self.look_from(if self.catch_up == CatchUp::All { fired } else { wall });
+            if self.name(fired) {
+                return Some(self.cron.bucket(fired));
+            }
         }
-        let newest = self.cron.last_at(wall)?;
-        self.look_from(wall);
-        self.name(newest).then(|| self.cron.bucket(newest))
+        None
+    }
+
+    /// Of the firings from `first` to `wall` the first that is still made up for.
+    fn oldest_of_newest(&self, first: Timestamp, wall: Timestamp) -> Timestamp {
+        let mut oldest = self.cron.last_at(wall).unwrap_or(first);
+        for _ in 1..CATCH_UP_FIRINGS_MAX {
+            let before = oldest.as_ms().checked_sub(1_000).map(Timestamp::from_ms);
+            match before.and_then(|before| self.cron.last_at(before)).filter(|before| *before >= first) {
+                Some(before) => oldest = before,
+                None => break,
+            }
+        }
+        oldest
     }
 
     /// The firing whose time it is at `wall`, due or not: the bucket that an arriving viewer's run belongs to.
@@ -171,6 +229,31 @@ mod tests {
         let mut daily = ticker("0 3 * * *", NOON);
         assert_eq!(due(&mut daily, 0), None);
         assert_eq!(due(&mut daily, 15 * HOUR_S), is("03:00"));
+    }
+
+    #[test]
+    fn vw_31_firings_of_an_outage_are_made_up_for_as_the_policy_says() {
+        let after = |catch_up, last_s: u64, seconds: u64| {
+            let wall = NOON + Duration::from_secs(seconds);
+            let cron = Cron::parse("0 * * * *").unwrap();
+            let mut ticker = Ticker::resuming(cron, wall, catch_up, Some(NOON + Duration::from_secs(last_s)));
+            std::iter::from_fn(|| due(&mut ticker, seconds)).collect::<Vec<_>>()
+        };
+        let late = 5 * HOUR_S + 1_800;
+        assert_eq!(after(CatchUp::None, HOUR_S, late), [""; 0]);
+        assert_eq!(after(CatchUp::One, HOUR_S, late), ["17:00"]);
+        assert_eq!(after(CatchUp::All, HOUR_S, late), ["14:00", "15:00", "16:00", "17:00"]);
+        assert_eq!(after(CatchUp::All, 5 * HOUR_S, late), [""; 0], "nothing was missed");
+        // A year away: the newest of them, as many as there is patience for.
+        let all = after(CatchUp::All, 0, 365 * 24 * HOUR_S);
+        assert_eq!(all.len(), CATCH_UP_FIRINGS_MAX);
+        assert_eq!(all.last().unwrap(), "12:00");
+        // Within a process that was asleep, too.
+        let mut asleep = Ticker::resuming(Cron::parse("0 * * * *").unwrap(), NOON, CatchUp::All, None);
+        assert_eq!(due(&mut asleep, 0), is("12:00"));
+        let woken: Vec<_> = std::iter::from_fn(|| due(&mut asleep, 3 * HOUR_S + 5)).collect();
+        assert_eq!(woken, ["13:00", "14:00", "15:00"]);
+        assert_eq!(due(&mut asleep, HOUR_S), None, "a clock set back repeats nothing");
     }
 
     #[test]

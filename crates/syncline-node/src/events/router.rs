@@ -28,6 +28,8 @@ const BACKLOG_MAX_BYTES: usize = 256 * 1024;
 pub(crate) struct Interest {
     pub(crate) topic: &'static str,
     pub(crate) about: Vec<String>,
+    /// Whether `about` says what things begin with. Then it also hears of events about nothing in particular.
+    pub(crate) by_prefix: bool,
 }
 
 /// What a reader hears.
@@ -61,11 +63,28 @@ struct Readers {
 struct TopicReaders {
     of_everything: HashMap<u64, Arc<Reader>>,
     of_things: HashMap<String, HashMap<u64, Arc<Reader>>>,
+    of_prefixes: HashMap<u64, (Vec<String>, Arc<Reader>)>,
 }
 
 impl TopicReaders {
     fn is_empty(&self) -> bool {
-        self.of_everything.is_empty() && self.of_things.is_empty()
+        self.of_everything.is_empty() && self.of_things.is_empty() && self.of_prefixes.is_empty()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Reader>> {
+        let by_thing = self.of_things.values().flat_map(HashMap::values);
+        self.of_everything.values().chain(by_thing).chain(self.of_prefixes.values().map(|(_, reader)| reader))
+    }
+
+    /// Those who want to hear of an event about this.
+    fn wanting(&self, about: Option<&str>) -> impl Iterator<Item = &Arc<Reader>> {
+        let of_thing = about.and_then(|about| self.of_things.get(about));
+        let begins = move |prefixes: &[String]| {
+            about.is_none_or(|about| prefixes.iter().any(|prefix| about.starts_with(prefix.as_str())))
+        };
+        let by_prefix = self.of_prefixes.values().filter(move |(prefixes, _)| begins(prefixes));
+        let by_prefix = by_prefix.map(|(_, reader)| reader);
+        self.of_everything.values().chain(of_thing.into_iter().flat_map(HashMap::values)).chain(by_prefix)
     }
 }
 
@@ -106,13 +125,17 @@ impl Router {
         let mut readers = self.readers.write().unwrap_or_else(PoisonError::into_inner);
         let id = readers.next;
         readers.next += 1;
-        for Interest { topic, about } in &interests {
+        for Interest { topic, about, by_prefix } in &interests {
             let topic = readers.topics.entry(topic).or_insert_with(|| {
                 self.topics_changed.notify_one();
                 TopicReaders::default()
             });
             if about.is_empty() {
                 topic.of_everything.insert(id, Arc::clone(&reader));
+            }
+            if *by_prefix && !about.is_empty() {
+                topic.of_prefixes.insert(id, (about.clone(), Arc::clone(&reader)));
+                continue;
             }
             for thing in about {
                 topic.of_things.entry(thing.clone()).or_default().insert(id, Arc::clone(&reader));
@@ -125,9 +148,10 @@ impl Router {
 
     fn unsubscribe(&self, id: u64, interests: &[Interest]) {
         let mut readers = self.readers.write().unwrap_or_else(PoisonError::into_inner);
-        for Interest { topic, about } in interests {
+        for Interest { topic, about, .. } in interests {
             let Some(listening) = readers.topics.get_mut(topic) else { continue };
             listening.of_everything.remove(&id);
+            listening.of_prefixes.remove(&id);
             for thing in about {
                 if let Some(some) = listening.of_things.get_mut(thing) {
                     some.remove(&id);
@@ -160,21 +184,14 @@ impl Router {
     /// Tells all readers that events are missing; how many nobody knows where that is `None`.
     pub(super) fn tell_missed(&self, missed: Option<u64>) {
         let readers = self.read();
-        for topic in readers.topics.values() {
-            for reader in
-                topic.of_everything.values().chain(topic.of_things.values().flat_map(HashMap::values))
-            {
-                reader.miss(missed);
-            }
-        }
+        readers.topics.values().flat_map(TopicReaders::all).for_each(|reader| reader.miss(missed));
     }
 
     fn deliver(&self, event: &Event) {
         let readers = self.read();
         let Some(topic) = readers.topics.get(event.topic()) else { return };
-        let of_thing = event.about.as_deref().and_then(|about| topic.of_things.get(about));
         let mut written = None;
-        for reader in topic.of_everything.values().chain(of_thing.into_iter().flat_map(HashMap::values)) {
+        for reader in topic.wanting(event.about.as_deref()) {
             if (reader.may_hear)(event) {
                 let frame = written.get_or_insert_with(|| frame(&event.name, &event.data));
                 reader.push(frame.clone());
@@ -282,7 +299,8 @@ mod tests {
     use super::*;
 
     fn interest(topic: &'static str, about: &[&str]) -> Vec<Interest> {
-        vec![Interest { topic, about: about.iter().map(|&thing| thing.to_owned()).collect() }]
+        let about = about.iter().map(|&thing| thing.to_owned()).collect();
+        vec![Interest { topic, about, by_prefix: false }]
     }
 
     async fn next(subscription: &mut Subscription) -> String {
@@ -310,6 +328,22 @@ mod tests {
         for expected in ["2", "3", "4"] {
             assert_eq!(next(&mut all).await, format!("event: job\ndata: {expected}\n\n"));
         }
+    }
+
+    #[tokio::test]
+    async fn op_04_a_reader_of_prefixes_hears_what_begins_with_them_and_what_is_about_nothing() {
+        let bus = Bus::new();
+        let about = vec!["cart/".to_owned(), "user/7".to_owned()];
+        let mut some = bus.subscribe(vec![Interest { topic: "kv", about, by_prefix: true }], |_| true);
+        for key in ["cart/1", "car", "user/77", "user/8"] {
+            bus.publish_here_in("kv.put", key, &key);
+        }
+        bus.publish_here("kv.missed", &0);
+        for expected in ["put\ndata: \"cart/1\"", "put\ndata: \"user/77\"", "missed\ndata: 0"] {
+            assert_eq!(next(&mut some).await, format!("event: kv.{expected}\n\n"));
+        }
+        drop(some);
+        assert!(bus.router.topics().is_empty());
     }
 
     #[tokio::test]

@@ -135,7 +135,11 @@ pub(crate) async fn events(
 
 /// What the reader hears of its topics from now on.
 fn listen(context: &Context, topics: &[Wanted], reader: &Arc<Principal>) -> Subscription {
-    let interest = |wanted: &Wanted| Interest { topic: wanted.topic.name, about: wanted.about.clone() };
+    let interest = |Wanted { topic, about }: &Wanted| Interest {
+        topic: topic.name,
+        about: about.clone(),
+        by_prefix: topic.by_prefix,
+    };
     let interests = topics.iter().map(interest).collect();
     let known: Vec<Topic> = topics.iter().map(|wanted| wanted.topic.clone()).collect();
     let reader = Arc::clone(reader);
@@ -170,7 +174,8 @@ fn readable(reader: &Principal, mut topics: Vec<Wanted>, named: bool) -> Result<
         if !reader.may(need) {
             return Err(forbidden(need));
         }
-        for thing in about {
+        // A prefix is no name; each event under it is held against the grants.
+        for thing in about.iter().filter(|_| !topic.by_prefix) {
             if let Some(need) = topic.need(Some(thing)) {
                 reader.require_need(need)?;
             }
@@ -184,7 +189,7 @@ fn hears(reader: &Principal, topic: &Topic, about: Option<&str>) -> bool {
     reader.is_owner()
         || topic.readable_by.is_some_and(|(system, verb)| match about {
             Some(_) => topic.need(about).is_some_and(|need| reader.may(need)),
-            None => reader.may_all(system, verb),
+            None => topic.by_prefix || reader.may_all(system, verb),
         })
 }
 

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
-use syncline_core::kv::{self, Key, LIST_MAX};
-use syncline_store::kv::{Asked, Entry};
+use syncline_core::kv::{self, Condition, Key, LIST_MAX, Version};
+use syncline_store::kv::{Applied, Asked, Entry, Operation};
 use utoipa::ToSchema;
 use utoipa_axum::routes;
 
 use super::reserved::Reserved;
-use super::{ReservedKeys, Stored};
+use super::{ReservedKeys, Stored, changes};
 use crate::Context;
 use crate::http::body::{Json, Path, Query};
 use crate::http::search::{self, Search};
@@ -32,6 +33,9 @@ const RESERVED_KEY: &str = "reserved-key";
 /// A value of the largest size, with every character escaped, and the words around it.
 const WRITE_MAX_BYTES: usize = kv::VALUE_MAX_BYTES * 6 + 1_024;
 
+/// A batch may have several values of the largest size.
+const BATCH_MAX_BYTES: usize = 4 * WRITE_MAX_BYTES;
+
 pub(super) fn routes() -> Routes {
     let key = |verb| Rules::new().needs("kv", verb, Name::Path("key"));
     Routes::new()
@@ -39,6 +43,14 @@ pub(super) fn routes() -> Routes {
         .with_rules(key("read"), routes!(read))
         .with_rules(key("write").body_max_bytes(WRITE_MAX_BYTES), routes!(write))
         .with_rules(key("write"), routes!(remove))
+        .with_rules(key("write"), routes!(changes::increment))
+        .with_rules(
+            Rules::new()
+                .needs("kv", "read", Name::Any)
+                .recorded_as("kv", "write")
+                .body_max_bytes(BATCH_MAX_BYTES),
+            routes!(changes::batch),
+        )
         .with_rules(Rules::new().needs("node", "read", Name::All), routes!(super::nodes::list))
 }
 
@@ -141,55 +153,84 @@ pub(crate) async fn list(
     Ok(axum::Json(KeyListing { entries, next }))
 }
 
-/// Reads a key.
-#[utoipa::path(get, path = "/api/kv/{key}", tag = "kv", params(("key" = String, Path)),
-    responses((status = 200, body = Stored), (status = 400), (status = 404)))]
+/// Reads a key. Its `ETag` is what a change of it may be conditional on; `If-None-Match` with it is answered with 304.
+#[utoipa::path(get, path = "/api/kv/{key}", tag = "kv",
+    params(("key" = String, Path), ("If-None-Match" = Option<String>, Header)),
+    responses((status = 200, body = Stored), (status = 304), (status = 400), (status = 404)))]
 pub(crate) async fn read(
     State(context): State<Arc<Context>>,
     Service(reserved): Service<ReservedKeys>,
     Path(key): Path<String>,
-) -> Result<axum::Json<Stored>, Error> {
+    headers: HeaderMap,
+) -> Result<Response, Error> {
     let key = Key::new(key)?;
-    let covering = reserved.covering(key.as_str());
-    if covering.as_ref().is_some_and(|reserved| reserved.hidden) {
-        return Err(Error::new(StatusCode::FORBIDDEN, RESERVED_KEY, "nobody may read this key"));
-    }
-    let stored = match covering.and_then(|reserved| reserved.keys) {
+    let stored = match readable(&reserved, &key)?.and_then(|reserved| reserved.keys) {
         Some(keys) => keys.get(key.as_str()).await?,
         None => context.count_store_errors(context.kv.get(&key).await)?.map(Stored::from),
     };
-    stored.map(axum::Json).ok_or_else(|| Error::missing("there is no such key"))
+    let stored = stored.ok_or_else(|| Error::missing("there is no such key"))?;
+    if changes::is_known(&headers, stored.version.map(Version))? {
+        return Ok(StatusCode::NOT_MODIFIED.into_response());
+    }
+    Ok(changes::tagged(stored))
 }
 
-/// Sets a key.
-#[utoipa::path(put, path = "/api/kv/{key}", tag = "kv", params(("key" = String, Path)), request_body = Write,
-    responses((status = 200, body = Stored), (status = 400), (status = 403), (status = 413)))]
+/// Sets a key. `If-None-Match: *` sets it only if it is not there, `If-Match` with the `ETag` of a read only if nobody has written
+/// it since; 412 says that it was not set.
+#[utoipa::path(put, path = "/api/kv/{key}", tag = "kv",
+    params(("key" = String, Path), ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
+    request_body = Write,
+    responses((status = 200, body = Stored), (status = 400), (status = 403), (status = 412), (status = 413)))]
 pub(crate) async fn write(
     State(context): State<Arc<Context>>,
     Service(reserved): Service<ReservedKeys>,
     Path(key): Path<String>,
+    headers: HeaderMap,
     Json(write): Json<Write>,
-) -> Result<axum::Json<Stored>, Error> {
+) -> Result<Response, Error> {
     let key = writable(&reserved, key)?;
     let ttl = write.ttl_sec.map(ttl).transpose()?;
-    context.count_store_errors(context.kv.put(&key, &write.value, ttl).await)?;
-    Ok(axum::Json(Stored::new(key.into(), write.value, ttl)))
+    let condition = changes::condition(&headers)?;
+    if condition != Condition::None {
+        let put = Operation::Put { key, value: write.value, ttl, condition };
+        return changes::written(changes::apply_one(&context, put).await?);
+    }
+    let version = context.count_store_errors(context.kv.put(&key, &write.value, ttl).await)?;
+    Ok(changes::tagged(Stored::from(Entry { key, value: write.value, ttl_left: ttl, version })))
 }
 
-/// Removes a key. Removing what is not there is no error.
-#[utoipa::path(delete, path = "/api/kv/{key}", tag = "kv", params(("key" = String, Path)),
-    responses((status = 200, body = Removed), (status = 400), (status = 403)))]
+/// Removes a key. Removing what is not there is no error. `If-Match` removes it only if nobody has written it since.
+#[utoipa::path(delete, path = "/api/kv/{key}", tag = "kv",
+    params(("key" = String, Path), ("If-Match" = Option<String>, Header)),
+    responses((status = 200, body = Removed), (status = 400), (status = 403), (status = 412)))]
 pub(crate) async fn remove(
     State(context): State<Arc<Context>>,
     Service(reserved): Service<ReservedKeys>,
     Path(key): Path<String>,
+    headers: HeaderMap,
 ) -> Result<axum::Json<Removed>, Error> {
     let key = writable(&reserved, key)?;
-    let deleted = context.count_store_errors(context.kv.delete(&key).await)?;
+    let condition = changes::condition(&headers)?;
+    let deleted = match condition {
+        Condition::None => context.count_store_errors(context.kv.delete(&key).await)?,
+        condition => {
+            let delete = Operation::Delete { key: key.clone(), condition };
+            changes::apply_one(&context, delete).await? == Applied::Deleted(true)
+        }
+    };
     Ok(axum::Json(Removed { key: key.into(), deleted }))
 }
 
-fn writable(reserved: &ReservedKeys, key: String) -> Result<Key, Error> {
+/// What is reserved that covers `key`, if it may be read.
+pub(super) fn readable(reserved: &ReservedKeys, key: &Key) -> Result<Option<Reserved>, Error> {
+    let covering = reserved.covering(key.as_str());
+    if covering.as_ref().is_some_and(|reserved| reserved.hidden) {
+        return Err(Error::new(StatusCode::FORBIDDEN, RESERVED_KEY, "nobody may read this key"));
+    }
+    Ok(covering)
+}
+
+pub(super) fn writable(reserved: &ReservedKeys, key: String) -> Result<Key, Error> {
     let key = Key::new(key)?;
     if let Some(Reserved { prefix, why, .. }) = reserved.covering(key.as_str()) {
         let message = format!("keys that begin with {prefix} cannot be changed here: {why}");
@@ -198,13 +239,14 @@ fn writable(reserved: &ReservedKeys, key: String) -> Result<Key, Error> {
     Ok(key)
 }
 
-fn ttl(seconds: f64) -> Result<Duration, Error> {
+pub(super) fn ttl(seconds: f64) -> Result<Duration, Error> {
     let ttl = Duration::try_from_secs_f64(seconds).ok().filter(|ttl| !ttl.is_zero());
     ttl.ok_or_else(|| Error::invalid("invalid-ttl", "ttlSec must be more than zero"))
 }
 
 impl From<Entry> for Stored {
     fn from(entry: Entry) -> Stored {
-        Stored::new(entry.key.into(), entry.value, entry.ttl_left)
+        let Version(version) = entry.version;
+        Stored { version: Some(version), ..Stored::new(entry.key.into(), entry.value, entry.ttl_left) }
     }
 }

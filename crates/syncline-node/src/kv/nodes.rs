@@ -127,7 +127,7 @@ pub(crate) async fn list(
 ) -> Result<axum::Json<NodeList>, Error> {
     let this = context.node.as_str();
     let asked = Asked { prefix: PREFIX, after: None, limit: LIST_MAX, values: true };
-    let page = context.count_store_errors(context.kv.page(asked).await)?;
+    let page = context.count_store_errors(presence.0.kv.page(asked).await)?;
     let others = page.entries.into_iter().filter_map(|entry| {
         let node = entry.key.as_str().strip_prefix(PREFIX).filter(|node| *node != this)?.to_owned();
         let Word { name, version, uptime_ms, store_ms } = serde_json::from_str(&entry.value).ok()?;

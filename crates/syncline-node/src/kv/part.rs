@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use syncline_store::{Migrations, parts};
 
 use super::nodes::{self, Presence};
-use super::{ReservedKeys, http};
+use super::{NODE_SPACE, ReservedKeys, http, watcher};
 use crate::http::{ConsoleFiles, auth};
-use crate::part::{BuildError, Kind, Page, Part, Routes, Setup};
+use crate::part::{BuildError, Kind, Page, Part, Routes, Setup, Topic};
 
 /// Keys with a time to live.
 #[derive(Debug, Default)]
@@ -40,15 +40,19 @@ impl Part for KvPart {
         let keys = ReservedKeys::default();
         keys.hide(auth::KEPT_PREFIX, "they are about who is signed in: /api/session changes them");
         keys.hide(nodes::PREFIX, "they are about which nodes there are: /api/nodes lists them");
-        setup.offer(keys);
-        let presence = Presence::new(Arc::clone(setup.kv), setup.node);
+        setup.offer(keys.clone());
+        let presence = Presence::new(setup.store.kv_space(NODE_SPACE)?, setup.node.as_str());
         setup.offer(presence.clone());
+        let (kv, events) = (Arc::clone(setup.kv), setup.events.clone());
+        let topic = Topic::new(watcher::TOPIC).readable_by("kv", "read");
+        setup.topic(topic.about_prefixes(watcher::PREFIX_PARAMETER));
         let (said, taken_back) = (presence.clone(), presence);
         setup.on_sweep("the word that this node is there", move || {
             let said = said.clone();
             async move { said.say().await }
         });
         setup.on_start(move |stop, tracker| {
+            tracker.spawn(watcher::run(kv, keys, events, stop.clone()));
             let stop = stop.clone();
             tracker.spawn(async move {
                 stop.cancelled().await;

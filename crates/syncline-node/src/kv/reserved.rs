@@ -11,17 +11,20 @@ use utoipa::ToSchema;
 /// A key with its value, as it is answered.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(example = json!({ "key": "greeting", "value": "hello", "ttlMs": 60_000, "ttl_ms": 60_000 }))]
+#[schema(example = json!({ "key": "greeting", "value": "hello", "version": 41, "ttlMs": 60_000, "ttl_ms": 60_000 }))]
 pub struct Stored {
     pub(super) key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<String>,
+    /// Which write it was: the `ETag` without its quotes. Absent for keys that are not in the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<u64>,
     /// How much longer it lives; `null` for ever.
     pub(super) ttl_ms: Option<u64>,
     /// The same, by its former name.
     #[serde(rename = "ttl_ms")]
     #[schema(deprecated)]
-    former_ttl_ms: Option<u64>,
+    pub(super) former_ttl_ms: Option<u64>,
 }
 
 impl Stored {
@@ -29,7 +32,7 @@ impl Stored {
     pub fn new(key: String, value: String, ttl_left: Option<Duration>) -> Stored {
         let whole_ms = |ttl: Duration| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let ttl_ms = ttl_left.map(whole_ms);
-        Stored { key, value: Some(value), ttl_ms, former_ttl_ms: ttl_ms }
+        Stored { key, value: Some(value), version: None, ttl_ms, former_ttl_ms: ttl_ms }
     }
 }
 
@@ -69,7 +72,7 @@ impl ReservedKeys {
     }
 
     /// Keys under `prefix` can neither be read nor changed.
-    pub(super) fn hide(&self, prefix: &'static str, why: &'static str) {
+    pub fn hide(&self, prefix: &'static str, why: &'static str) {
         self.add(Reserved { prefix, why, hidden: true, keys: None });
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Acquire {
     /// How long the lease lasts unless it is renewed, 1,000 to 3,600,000; 15,000 if absent.
     #[serde(alias = "ttl_ms")]
     ttl_ms: Option<u64>,
-    /// How long to wait for it, 20,000 at most; 0 if absent.
+    /// How long to wait for it, 20,000 at most; 0 if absent. Who asks again with the same `leaseId` within 5 s keeps its place in line.
     #[serde(default, alias = "wait_ms")]
     wait_ms: u64,
     /// A UUID for the lease, so that a request whose answer got lost can be sent again; made by the node if absent.
@@ -143,6 +143,7 @@ pub(super) fn routes() -> Routes {
     let hold = || Rules::new().needs("lock", "hold", Named::Path("name")).body_max_bytes(BODY_MAX_BYTES);
     Routes::new()
         .with_rules(Rules::new().needs("lock", "see", Named::Any), routes!(list))
+        .with_rules(Rules::new().needs("lock", "see", Named::Path("name")), routes!(show))
         .with_rules(hold(), routes!(acquire))
         .with_rules(hold(), routes!(renew))
         .with_rules(hold(), routes!(release))
@@ -179,6 +180,59 @@ pub(crate) async fn list(
     }
     let (held, next) = search.end();
     Ok(axum::Json(LockList { locks: held.into_iter().map(Lock::from).collect(), next }))
+}
+
+/// How a lock stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({ "name": "nightly", "held": true, "holder": "backup on db-2", "token": 41, "ageMs": 12_000, "expiresInMs": 18_000, "waiting": 2 }))]
+pub(crate) struct LockState {
+    name: String,
+    /// Whether somebody has it.
+    held: bool,
+    /// Who.
+    holder: Option<String>,
+    /// The fencing token of whoever has it.
+    token: Option<u64>,
+    /// For how long it has been held.
+    age_ms: Option<u64>,
+    /// How much longer, unless it is renewed or released.
+    expires_in_ms: Option<u64>,
+    /// How many wait for it on this node.
+    waiting: usize,
+}
+
+/// Tells how one lock stands: whether it is held, by whom, and how many wait for it on this node.
+#[utoipa::path(get, path = "/api/locks/{name}", tag = "lock", params(("name" = String, Path)),
+    responses((status = 200, body = LockState), (status = 400)))]
+pub(crate) async fn show(
+    Service(locks): Service<Arc<Locks>>,
+    Path(name): Path<String>,
+) -> Result<axum::Json<LockState>, Error> {
+    let name = Name::new(name)?;
+    let held = locks.look(&name).await?.map(Lock::from);
+    let waiting = locks.waiting(&name);
+    let state = match held {
+        None => LockState {
+            name: name.into(),
+            held: false,
+            holder: None,
+            token: None,
+            age_ms: None,
+            expires_in_ms: None,
+            waiting,
+        },
+        Some(Lock { name, holder, token, age_ms, expires_in_ms }) => LockState {
+            name,
+            held: true,
+            holder: Some(holder),
+            token: Some(token),
+            age_ms: Some(age_ms),
+            expires_in_ms: Some(expires_in_ms),
+            waiting,
+        },
+    };
+    Ok(axum::Json(state))
 }
 
 /// Acquires a lock, waiting for it if asked to. 409 `held` says who has it.

@@ -20,6 +20,8 @@ pub struct Topic {
     pub(crate) name: &'static str,
     /// The parameter by which a listener asks for one thing alone.
     pub(crate) parameter: Option<&'static str>,
+    /// Whether that parameter names what things begin with, and not the things themselves.
+    pub(crate) by_prefix: bool,
     pub(crate) first: Option<Arc<dyn First>>,
     /// The system and the verb of the grant that lets a caller hear of a thing.
     pub(crate) readable_by: Option<(&'static str, &'static str)>,
@@ -28,7 +30,7 @@ pub struct Topic {
 impl Topic {
     /// A topic without more to it, for the owner alone.
     pub fn new(name: &'static str) -> Topic {
-        Topic { name, parameter: None, first: None, readable_by: None }
+        Topic { name, parameter: None, by_prefix: false, first: None, readable_by: None }
     }
 
     /// The same topic, of which a caller with the grant `system:name:verb` hears what is about `name`. An event about
@@ -46,6 +48,12 @@ impl Topic {
     /// The same topic, of which a listener may ask for one thing alone by the query's `parameter`.
     pub(crate) fn about(self, parameter: &'static str) -> Topic {
         Topic { parameter: Some(parameter), ..self }
+    }
+
+    /// The same topic, of which a listener may ask for things that begin with some text by the query's `parameter`. Its events about
+    /// nothing in particular carry no facts, and everybody hears them who hears of anything.
+    pub(crate) fn about_prefixes(self, parameter: &'static str) -> Topic {
+        Topic { parameter: Some(parameter), by_prefix: true, ..self }
     }
 
     /// What a listener needs to hear of `name`; `None` asks whether it may hear of anything. A topic that names no grant

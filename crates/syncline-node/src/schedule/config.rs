@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
-use syncline_core::schedule::{Cost, Cron, Gate};
+use syncline_core::schedule::{CatchUp, Cost, Cron, Gate};
+use syncline_core::viewer::check_room_name;
 use url::Url;
 
+use super::zones;
 use crate::config::{Found, Section, Settings, checked, setting};
 use crate::secret::{REDACTED, Secret, redact_url, url_secrets};
 
@@ -39,6 +41,10 @@ pub struct Job {
     pub cron: Cron,
     /// Who must be watching.
     pub gate: Gate,
+    /// In which room; `None` for anywhere.
+    pub room: Option<String>,
+    /// What is done about firings of an outage.
+    pub catch_up: CatchUp,
     /// What one run costs, and one skip saves.
     pub cost: Cost,
     /// How long one attempt may take.
@@ -97,6 +103,16 @@ impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = redact_url(self.url.as_str());
         f.debug_struct("Call").field("url", &url).field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl Job {
+    /// Its gate as configuration and answers write it: `viewers`, or `viewers:lobby` for a room.
+    pub fn gate_text(&self) -> String {
+        match &self.room {
+            None => self.gate.as_str().to_owned(),
+            Some(room) => format!("{}:{room}", self.gate.as_str()),
+        }
     }
 }
 
@@ -163,7 +179,9 @@ pub(crate) fn print(f: &mut fmt::Formatter<'_>, job: &Job) -> fmt::Result {
     writeln!(f, "\n[[jobs]]")?;
     setting(f, "name", job.name.as_str())?;
     setting(f, "cron", job.cron.as_str())?;
-    setting(f, "gate", job.gate.as_str())?;
+    setting(f, "timezone", job.cron.zone().name())?;
+    setting(f, "catch_up", job.catch_up.as_str())?;
+    setting(f, "gate", job.gate_text())?;
     setting(f, "cost_usd", job.cost.as_usd())?;
     setting(f, "timeout_sec", job.timeout.as_secs() as i64)?;
     setting(f, "retries", i64::from(job.retries))?;
@@ -197,6 +215,8 @@ fn by_default(kind: &JobKind) -> Job {
         name: kind.word.to_owned(),
         cron: Cron::parse(EVERY_MINUTE).expect("the expression is a constant"),
         gate: Gate::Viewers,
+        room: None,
+        catch_up: CatchUp::None,
         cost: Cost::DEFAULT,
         timeout: Duration::from_secs(30),
         retries: 0,
@@ -217,15 +237,30 @@ fn job(section: &Section<'_>, name: Option<&Found<&str>>, kinds: &[JobKind]) -> 
             None
         }
     });
-    let gate = match section.text("gate") {
-        None => Some(Gate::Viewers),
-        Some(found) => {
-            let gate = GATES.iter().find(|(word, _)| *word == found.value).map(|(_, gate)| *gate);
-            if gate.is_none() {
-                section.unknown_word(&found, &GATES.map(|(word, _)| word));
+    let zone = match section.text("timezone") {
+        None => Some(None),
+        Some(found) => match zones::read(found.value) {
+            Ok(zone) => Some(Some(zone)),
+            Err(problem) => {
+                section.wrong(&found, problem);
+                None
             }
-            gate
+        },
+    };
+    let catch_up = match section.text("catch_up") {
+        None => Some(CatchUp::None),
+        Some(found) => {
+            let policy =
+                CatchUp::WORDS.iter().find(|(word, _)| *word == found.value).map(|(_, policy)| *policy);
+            if policy.is_none() {
+                section.unknown_word(&found, &CatchUp::WORDS.map(|(word, _)| word));
+            }
+            policy
         }
+    };
+    let gate = match section.text("gate") {
+        None => Some((Gate::Viewers, None)),
+        Some(found) => gate(section, &found),
     };
     let cost_usd = section.number("cost_usd", 0.0..=Cost::MAX.as_usd());
     let cost = cost_usd.and_then(|usd| Cost::from_usd(usd).ok()).unwrap_or(Cost::DEFAULT);
@@ -234,7 +269,39 @@ fn job(section: &Section<'_>, name: Option<&Found<&str>>, kinds: &[JobKind]) -> 
     let on_arrival = section.boolean("on_arrival").unwrap_or(false);
     let input = section.text("input").and_then(|found| input(section, &found));
     let run = run(section, kinds);
-    Some(Job { name: name?, cron: cron?, gate: gate?, cost, timeout, retries, on_arrival, input, run: run? })
+    let (cron, (gate, room)) = (cron?, gate?);
+    let cron = match zone? {
+        Some(zone) => cron.in_zone(zone),
+        None => cron,
+    };
+    let (name, catch_up, run) = (name?, catch_up?, run?);
+    Some(Job { name, cron, gate, room, catch_up, cost, timeout, retries, on_arrival, input, run })
+}
+
+/// A gate, and the room it is about: `viewers`, `viewers:lobby`.
+fn gate(section: &Section<'_>, found: &Found<&str>) -> Option<(Gate, Option<String>)> {
+    let (word, room) = match found.value.split_once(':') {
+        Some((word, room)) => (word, Some(room)),
+        None => (found.value, None),
+    };
+    let Some((_, gate)) = GATES.iter().find(|(known, _)| *known == word) else {
+        section.unknown_word(found, &GATES.map(|(word, _)| word));
+        return None;
+    };
+    match room {
+        None => Some((*gate, None)),
+        Some(_) if *gate == Gate::Always => {
+            section.wrong(found, "a gate that is always open is about no room".to_owned());
+            None
+        }
+        Some(room) => match check_room_name("room", room) {
+            Ok(()) => Some((*gate, Some(room.to_owned()))),
+            Err(error) => {
+                section.wrong(found, error.to_string());
+                None
+            }
+        },
+    }
 }
 
 /// An address if it looks like one, else a file.

@@ -47,6 +47,9 @@ pub(crate) fn routes() -> Routes {
         .with_rules(Rules::new().needs("job", "read", Name::Any), routes!(list))
         .with_rules(job("read"), routes!(history))
         .with_rules(job("run"), routes!(run))
+        .with_rules(job("control"), routes!(pause))
+        .with_rules(job("control"), routes!(resume))
+        .with_rules(job("control"), routes!(cancel))
 }
 
 /// Lists the jobs that the caller may read, with their next firing, newest line of history and totals.
@@ -90,12 +93,55 @@ pub(crate) async fn run(
     Ok((StatusCode::ACCEPTED, axum::Json(run)))
 }
 
+/// Whether a job is paused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobPaused {
+    name: String,
+    paused: bool,
+}
+
+/// Pauses a job on all nodes: its firings are skipped with the reason `skip: paused`. Runs by hand go on, and so does a run under way.
+#[utoipa::path(post, path = "/api/jobs/{name}/pause", tag = "viewer", params(("name" = String, Path)),
+    responses((status = 200, body = JobPaused), (status = 404)))]
+pub(crate) async fn pause(
+    Service(scheduler): Service<Scheduler>,
+    Path(name): Path<String>,
+) -> Result<axum::Json<JobPaused>, Error> {
+    scheduler.set_paused(&name, true).await?;
+    Ok(axum::Json(JobPaused { name, paused: true }))
+}
+
+/// Lets a paused job go on with its next firing. Firings that were skipped are not made up for.
+#[utoipa::path(post, path = "/api/jobs/{name}/resume", tag = "viewer", params(("name" = String, Path)),
+    responses((status = 200, body = JobPaused), (status = 404)))]
+pub(crate) async fn resume(
+    Service(scheduler): Service<Scheduler>,
+    Path(name): Path<String>,
+) -> Result<axum::Json<JobPaused>, Error> {
+    scheduler.set_paused(&name, false).await?;
+    Ok(axum::Json(JobPaused { name, paused: false }))
+}
+
+/// Ends the runs of a job that are under way, on whatever node. Each ends as failed, `cancelled by hand`; a command is killed with everything it
+/// started. The answer lists the runs that are to end.
+#[utoipa::path(post, path = "/api/jobs/{name}/cancel", tag = "viewer", params(("name" = String, Path)),
+    responses((status = 202, body = Runs), (status = 404), (status = 409)))]
+pub(crate) async fn cancel(
+    Service(scheduler): Service<Scheduler>,
+    Path(name): Path<String>,
+) -> Result<(StatusCode, axum::Json<Runs>), Error> {
+    let runs = scheduler.cancel(&name).await?;
+    Ok((StatusCode::ACCEPTED, axum::Json(Runs { runs })))
+}
+
 impl From<JobError> for Error {
     fn from(error: JobError) -> Error {
         let message = error.to_string();
         match error {
             JobError::Unknown { .. } => Error::missing(message),
             JobError::Busy => Error::new(StatusCode::TOO_MANY_REQUESTS, "busy", message).retry_after_sec(5),
+            JobError::NotRunning => Error::new(StatusCode::CONFLICT, "not-running", message),
+            JobError::Store(error) => error.into(),
             JobError::Stopping => Error::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
         }
     }

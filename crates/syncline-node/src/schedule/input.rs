@@ -50,7 +50,7 @@ pub(super) async fn is_remembered(kv: &dyn Kv, job: &str, hash: &str) -> Result<
 
 /// Keeps `hash` as that.
 pub(super) async fn remember(kv: &dyn Kv, job: &str, hash: &str) -> Result<(), syncline_store::Error> {
-    kv.put(&key(job), hash, None).await
+    kv.put(&key(job), hash, None).await.map(|_| ())
 }
 
 fn key(job: &str) -> Key {

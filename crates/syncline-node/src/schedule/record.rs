@@ -113,10 +113,17 @@ impl From<Run> for RunView {
 pub struct JobView {
     /// Its name.
     pub name: String,
-    /// When it fires, in UTC.
+    /// When it fires, in its time zone.
     pub cron: String,
-    /// Who must be watching.
-    pub gate: &'static str,
+    /// The time zone that `cron` is read in.
+    pub timezone: String,
+    /// What is done about firings of an outage: `none`, `one` or `all`.
+    pub catch_up: &'static str,
+    /// Who must be watching: `viewers`, `visible-viewers`, either with `:` and a room, or `always`.
+    pub gate: String,
+    /// Since when it is paused, in milliseconds since 1970; `null` if it is not.
+    #[schema(value_type = Option<u64>)]
+    pub paused_at: Option<Timestamp>,
     /// What one run costs.
     pub cost_usd: f64,
     /// What it does: http, command, or the word of a part.
@@ -130,6 +137,14 @@ pub struct JobView {
     pub running: bool,
     /// Its totals on all nodes.
     pub totals: TotalsView,
+}
+
+/// How a job stands at the moment.
+#[derive(Clone, Copy)]
+pub(super) struct JobNow {
+    pub(super) next_at: Option<Timestamp>,
+    pub(super) running: bool,
+    pub(super) paused_at: Option<Timestamp>,
 }
 
 /// Counts since the store was made.
@@ -150,17 +165,15 @@ pub struct TotalsView {
 }
 
 impl JobView {
-    pub(super) fn new(
-        job: &Job,
-        next_at: Option<Timestamp>,
-        running: bool,
-        last: Option<Run>,
-        totals: &Totals,
-    ) -> JobView {
+    pub(super) fn new(job: &Job, now: JobNow, last: Option<Run>, totals: &Totals) -> JobView {
+        let JobNow { next_at, running, paused_at } = now;
         JobView {
             name: job.name.clone(),
             cron: job.cron.as_str().to_owned(),
-            gate: job.gate.as_str(),
+            timezone: job.cron.zone().name().to_owned(),
+            catch_up: job.catch_up.as_str(),
+            gate: job.gate_text(),
+            paused_at,
             cost_usd: job.cost.as_usd(),
             kind: job.run.kind(),
             next_at,

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use syncline_core::schedule::{
-    self as rules, Audience, Bucket, Cost, Decision, Facts, Gate, LocalRuns, Reason, Ticker, Trigger,
+    self as rules, Audience, Bucket, CatchUp, Cost, Decision, Facts, Gate, LocalRuns, Reason, Ticker, Trigger,
 };
 use syncline_core::time::Timestamp;
 use syncline_store::schedule::{Claim, Ending, Intent, Outcome, RunId};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +31,9 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// The longest a runner sleeps: a wall clock that was set is noticed within this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often a run looks whether somebody on another node wants it to end.
+const LOOK_FOR_CANCEL: Duration = Duration::from_secs(2);
 
 /// Where the answer to a request for a run goes.
 pub(super) type RunRequest = oneshot::Sender<RunView>;
@@ -50,6 +54,12 @@ pub(super) struct JobRunner {
     /// Runs asked for by hand; locked by [`JobRunner::run`] for as long as it runs.
     requests: Mutex<mpsc::Receiver<RunRequest>>,
     running: AtomicBool,
+    /// What was last known about it: a store that does not answer starts no paused job.
+    paused: AtomicBool,
+    /// Somebody on this node has asked for the end of the run under way.
+    cancelled: Notify,
+    /// A run has ended.
+    ended: Notify,
     next_at_ms: AtomicU64,
 }
 
@@ -78,6 +88,9 @@ impl JobRunner {
             meters,
             requests,
             running: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            cancelled: Notify::new(),
+            ended: Notify::new(),
             next_at_ms: AtomicU64::new(0),
         }
     }
@@ -97,12 +110,16 @@ impl JobRunner {
     /// Handles firings, arrivals and requests by hand until told to stop.
     pub(super) async fn run(self: Arc<Self>, control: RunControl) {
         let mut requests = self.requests.lock().await;
-        let mut ticker = Ticker::new(self.job.cron.clone(), clock::wall());
+        let last = self.last_firing().await;
+        let mut ticker = Ticker::resuming(self.job.cron.clone(), clock::wall(), self.job.catch_up, last);
         let mut local_runs = LocalRuns::default();
         let mut occupancy = self.deps.viewers.occupancy();
+        let mut arrivals = self.deps.viewers.room_arrivals();
         loop {
             let wall = clock::wall();
-            if let Some(bucket) = ticker.due(wall) {
+            // Where every firing is to be run, the next one waits for the end of the one before.
+            let waits = self.job.catch_up == CatchUp::All && self.is_running();
+            if let Some(bucket) = (!waits).then(|| ticker.due(wall)).flatten() {
                 self.fire(Trigger::Tick, bucket, &mut local_runs, &control).await;
                 continue;
             }
@@ -112,12 +129,20 @@ impl JobRunner {
             tokio::select! {
                 () = control.stop.cancelled() => break,
                 () = tokio::time::sleep(pause) => {}
+                () = self.ended.notified(), if waits => {}
                 Some(answer) = requests.recv() => {
                     let view = self.fire(Trigger::Manual, Bucket::second(wall), &mut local_runs, &control).await;
                     // Whoever asked may have gone; the run goes on.
                     drop(answer.send(view));
                 }
-                Ok(()) = occupancy.changed(), if self.job.on_arrival => {
+                arrived = arrivals.recv(), if self.job.on_arrival && self.job.room.is_some() => {
+                    // One that was missed may have been ours; whoever is there decides.
+                    let ours = arrived.map_or(true, |room| Some(&*room) == self.job.room.as_deref());
+                    if let Some(bucket) = ticker.current(clock::wall()).filter(|_| ours) {
+                        self.fire(Trigger::Arrival, bucket, &mut local_runs, &control).await;
+                    }
+                }
+                Ok(()) = occupancy.changed(), if self.job.on_arrival && self.job.room.is_none() => {
                     let arrived = *occupancy.borrow_and_update();
                     if let Some(bucket) = ticker.current(clock::wall()).filter(|_| arrived) {
                         self.fire(Trigger::Arrival, bucket, &mut local_runs, &control).await;
@@ -143,13 +168,17 @@ impl JobRunner {
         let audience = match self.job.gate {
             // Nobody has to be asked who is watching.
             Gate::Always if trigger == Trigger::Tick => Audience::NotConfigured,
-            _ => self.deps.viewers.audience(self.job.gate).await,
+            _ => match &self.job.room {
+                None => self.deps.viewers.audience(self.job.gate).await,
+                Some(room) => self.deps.viewers.room_audience(self.job.gate, room).await,
+            },
         };
         if audience == Audience::Unreadable {
             tracing::error!(job = self.job.name, %bucket, "viewers could not be read; the job runs as if somebody watched");
         }
         let facts = Facts { trigger, gate: self.job.gate, audience, running: self.is_running() };
-        let (decision, run) = self.claim(trigger, rules::decide(facts), bucket, local_runs).await;
+        let decision = rules::decide(facts).unless_paused(self.is_paused().await);
+        let (decision, run) = self.claim(trigger, decision, bucket, local_runs).await;
         let viewers = match audience {
             Audience::Known { viewers, .. } => viewers,
             Audience::Unreadable | Audience::NotConfigured => 0,
@@ -170,6 +199,8 @@ impl JobRunner {
             Decision::Run(reason) => {
                 self.meters.run(reason);
                 tracing::info!(job = self.job.name, %bucket, %reason, "a job runs");
+                // A word that came when the run before had just ended is not about this one.
+                let _ = self.cancelled.notified().now_or_never();
                 self.running.store(true, Ordering::Release);
                 let started = Started { id: run, reason, view: view.clone(), firing, hash };
                 self.announce(view.clone());
@@ -231,6 +262,7 @@ impl JobRunner {
         let Ended { attempts, result } = tokio::select! {
             ended = self.tools.run(&self.job, &started.firing) => ended,
             () = given_up(&stop) => Ended { attempts: 1, result: Err(Failure::Stopped) },
+            () = self.cancelled(started.id) => Ended { attempts: 1, result: Err(Failure::Cancelled) },
         };
         self.meters.took(clock::now().saturating_since(began), result.is_ok());
         let (ending, detail) = match result {
@@ -244,6 +276,7 @@ impl JobRunner {
             self.count_store_errors(input::remember(&*self.deps.kv, &self.job.name, hash).await);
         }
         self.running.store(false, Ordering::Release);
+        self.ended.notify_one();
         let cost = self.cost(started.reason);
         let outcome = Outcome { ending, attempts, detail, cost };
         let recorded = match started.id {
@@ -251,6 +284,44 @@ impl JobRunner {
             None => None,
         };
         self.announce(recorded.map_or_else(|| started.view.finished(&outcome), RunView::from));
+    }
+
+    /// Ends the run under way on this node, if there is one.
+    pub(super) fn cancel(&self) {
+        if self.is_running() {
+            self.cancelled.notify_one();
+        }
+    }
+
+    /// Whether somebody has paused it, on whatever node.
+    pub(super) async fn is_paused(&self) -> bool {
+        if let Some(control) = self.count_store_errors(self.deps.store.control(&self.job.name).await) {
+            self.paused.store(control.paused_at.is_some(), Ordering::Relaxed);
+        }
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    /// Waits until somebody wants this run to end: here at once, on another node a little later.
+    async fn cancelled(&self, run: Option<RunId>) {
+        loop {
+            tokio::select! {
+                () = self.cancelled.notified() => return,
+                () = tokio::time::sleep(LOOK_FOR_CANCEL) => {}
+            }
+            let control = self.deps.store.control(&self.job.name).await.unwrap_or_default();
+            if run.is_some() && control.cancelled == run {
+                return;
+            }
+        }
+    }
+
+    /// The last firing that any node dealt with, where that matters.
+    async fn last_firing(&self) -> Option<Timestamp> {
+        if self.job.catch_up == CatchUp::None {
+            return None;
+        }
+        let last = self.count_store_errors(self.deps.store.last_bucket(&self.job.name).await);
+        last.flatten().map(Bucket::starts_at)
     }
 
     async fn input_hash(&self, firing: &Firing) -> Option<String> {

@@ -46,6 +46,8 @@ pub(super) enum Failure {
     Exited { status: String, said: String },
     #[error("the node stopped before it was done")]
     Stopped,
+    #[error("cancelled by hand")]
+    Cancelled,
     #[error("{0}")]
     Work(String),
     #[error("no part does jobs of the kind {0:?}")]
@@ -57,7 +59,7 @@ impl Failure {
     fn retryable(&self) -> bool {
         match self {
             Failure::Answered { status, .. } => matches!(status, 408 | 425 | 429 | 500..),
-            Failure::NotStarted { .. } | Failure::Unknown(_) | Failure::Stopped => false,
+            Failure::NotStarted { .. } | Failure::Unknown(_) | Failure::Stopped | Failure::Cancelled => false,
             Failure::TimedOut { .. }
             | Failure::Unreachable(_)
             | Failure::Exited { .. }

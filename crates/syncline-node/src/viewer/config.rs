@@ -13,11 +13,21 @@ pub struct Settings {
     pub max_sessions: usize,
     /// Sessions never seen before that one address may open each minute, and at once.
     pub new_sessions_per_minute: u32,
+    /// Rooms with somebody in them that this node holds at most.
+    pub max_rooms: usize,
+    /// Of these, opened from one address.
+    pub rooms_per_address: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { allowed_origins: Vec::new(), max_sessions: 1_000_000, new_sessions_per_minute: 10_000 }
+        Settings {
+            allowed_origins: Vec::new(),
+            max_sessions: 1_000_000,
+            new_sessions_per_minute: 10_000,
+            max_rooms: 100_000,
+            rooms_per_address: 10_000,
+        }
     }
 }
 
@@ -32,6 +42,10 @@ impl Settings {
                 .integer("max_sessions", 1..=50_000_000)
                 .map_or(default.max_sessions, |n| n as usize),
             new_sessions_per_minute: per_minute.map_or(default.new_sessions_per_minute, |n| n as u32),
+            max_rooms: section.integer("max_rooms", 0..=1_000_000).map_or(default.max_rooms, |n| n as usize),
+            rooms_per_address: section
+                .integer("rooms_per_address", 1..=1_000_000)
+                .map_or(default.rooms_per_address, |n| n as usize),
         };
         section.finish();
         viewer
@@ -41,6 +55,8 @@ impl Settings {
         writeln!(f, "\n[viewer]")?;
         setting(f, "allowed_origins", self.allowed_origins.clone())?;
         setting(f, "max_sessions", self.max_sessions as i64)?;
-        setting(f, "new_sessions_per_minute", i64::from(self.new_sessions_per_minute))
+        setting(f, "new_sessions_per_minute", i64::from(self.new_sessions_per_minute))?;
+        setting(f, "max_rooms", self.max_rooms as i64)?;
+        setting(f, "rooms_per_address", self.rooms_per_address as i64)
     }
 }

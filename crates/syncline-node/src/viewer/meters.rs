@@ -9,6 +9,8 @@ pub(super) struct Meters {
     pub(super) byes: Counter,
     pub(super) refused_full: Counter,
     pub(super) refused_fast: Counter,
+    pub(super) refused_room: Counter,
+    pub(super) rooms: Gauge,
     pub(super) store_errors: Counter,
     pub(super) sessions: Gauge,
     pub(super) visible: Gauge,
@@ -27,6 +29,8 @@ impl Meters {
             byes: registry.counter("syncline_viewer_byes_total", "Goodbyes received.", &[]),
             refused_full: refused("full"),
             refused_fast: refused("too-fast"),
+            refused_room: refused("room"),
+            rooms: registry.gauge("syncline_viewer_rooms", "Rooms with somebody in them on this node.", &[]),
             store_errors: registry.store_errors("viewer"),
             sessions: registry.gauge("syncline_viewer_sessions", "Live sessions on this node.", &[]),
             visible: registry.gauge(

@@ -12,7 +12,7 @@ use super::{Settings, Viewers, http};
 use crate::clock;
 use crate::config;
 use crate::http::{ConsoleFiles, Error};
-use crate::kv::{Keys, ReservedKeys, Stored};
+use crate::kv::{Keys, NODE_SPACE, ReservedKeys, Stored};
 use crate::part::{BuildError, First, Kind, Page, Part, Routes, Setup, Topic};
 use crate::schedule::{self, Job, JobKinds, Scheduler, SchedulerDeps};
 
@@ -72,7 +72,7 @@ impl Part for ViewerPart {
     }
 
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {
-        let (kv, events) = (Arc::clone(setup.kv), setup.events.clone());
+        let (kv, events) = (setup.store.kv_space(NODE_SPACE)?, setup.events.clone());
         let clock = Arc::new(clock::now);
         let viewers = Viewers::new(&self.settings, setup.node.clone(), kv, events, clock, setup.registry);
         let viewers = Arc::new(viewers.announcing_in(setup.store));
@@ -81,7 +81,7 @@ impl Part for ViewerPart {
             node: setup.node.to_string(),
             viewers: Arc::clone(&viewers),
             store: setup.store.schedule(),
-            kv: Arc::clone(setup.kv),
+            kv: setup.store.kv_space(NODE_SPACE)?,
             kinds: kinds.clone(),
             events: setup.events.clone(),
             metrics: setup.registry.clone(),
@@ -90,8 +90,8 @@ impl Part for ViewerPart {
         if let Some(keys) = setup.find::<ReservedKeys>() {
             let sessions = Arc::new(SessionKeys(Arc::clone(&viewers)));
             keys.show(KEY_PREFIX, "they are heartbeats: POST /api/viewer makes and removes them", sessions);
-            keys.reserve(REPORT_PREFIX, "nodes tell each other of their viewers there");
-            keys.reserve(schedule::INPUT_PREFIX, "they say what a job has seen already");
+            keys.hide(REPORT_PREFIX, "nodes told each other of their viewers there");
+            keys.hide(schedule::INPUT_PREFIX, "they said what a job has seen already");
         }
         let (running, started) = (Arc::clone(&viewers), scheduler.clone());
         setup.on_start(move |halt, tracker| {
@@ -102,6 +102,8 @@ impl Part for ViewerPart {
         let measured = Arc::clone(&viewers);
         setup.on_scrape(move || measured.measure());
         setup.topic(Topic::beginning("viewer", Now(Arc::clone(&viewers))).readable_by("viewer", "count"));
+        setup.topic(Topic::new("room").readable_by("viewer", "count").about("room"));
+        setup.topic(Topic::new("people").readable_by("viewer", "see").about("room"));
         setup.topic(Topic::new("job").readable_by("job", "read"));
         setup.offer(Arc::clone(&self.settings));
         setup.offer(viewers);

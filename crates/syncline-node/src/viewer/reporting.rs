@@ -11,7 +11,7 @@ use super::{PEERS_EVERY, Refused, ReportOutcome, Viewers, peers};
 use crate::clock;
 
 /// Longest wait for the store before it counts as unreadable.
-const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// After a failed report the store is left alone for this long.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ impl Viewers {
         // Subscribed to before the first look: what is stored after it is news.
         let mut news = self.store.as_ref().map(|store| store.news(Topic::Viewer));
         loop {
-            let read = self.read_peers().await;
+            let read = self.read_peers().await && self.read_rooms().await;
             self.publish_occupancy(false);
             if self.local().own_report.may_renew(self.now()) {
                 self.local().own_report.want();
@@ -88,7 +88,7 @@ impl Viewers {
         let value = serde_json::to_string(&report).map_err(|error| error.to_string())?;
         let put = self.kv.put(&self.key, &value, Some(REPORT_TTL));
         match tokio::time::timeout(STORE_TIMEOUT, put).await {
-            Ok(result) => result.map_err(|error| error.to_string()),
+            Ok(result) => result.map(|_| ()).map_err(|error| error.to_string()),
             Err(_) => Err("the store did not answer in time".to_owned()),
         }
     }

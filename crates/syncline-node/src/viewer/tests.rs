@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use syncline_core::kv::Version;
 use syncline_core::viewer::{REMOVED_PER_EXPIRE, TTL};
-use syncline_store::kv::{Asked, Entry, Page};
+use syncline_store::kv::{Applied, Asked, Entry, KeyWatch, Operation, Page, Refusal};
 use syncline_store::{Error, Store};
 use tokio::task::JoinHandle;
 
@@ -49,7 +50,7 @@ impl Failing {
 
 #[async_trait]
 impl Kv for Failing {
-    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error> {
+    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<Version, Error> {
         self.check()?;
         self.inner.put(key, value, ttl).await
     }
@@ -67,6 +68,15 @@ impl Kv for Failing {
     async fn delete(&self, key: &Key) -> Result<bool, Error> {
         self.check()?;
         self.inner.delete(key).await
+    }
+
+    async fn apply(&self, operations: Vec<Operation>) -> Result<Result<Vec<Applied>, Refusal>, Error> {
+        self.check()?;
+        self.inner.apply(operations).await
+    }
+
+    fn watch(&self) -> Option<KeyWatch> {
+        self.inner.watch()
     }
 
     async fn page(&self, asked: Asked<'_>) -> Result<Page, Error> {
@@ -324,4 +334,92 @@ async fn vw_24_hidden_pages_count_but_not_for_those_who_want_to_be_seen() {
     assert_eq!(node.viewers.audience(Gate::VisibleViewers).await, known(1, 0));
     node.beat("a").await.unwrap();
     assert_eq!(node.viewers.audience(Gate::VisibleViewers).await, known(1, 1));
+}
+
+fn visitor<'a>(room: &'a str, user: &'a str) -> Visitor<'a> {
+    Visitor { room, user: Some(user), verified: false, visible: true, address: HERE }
+}
+
+impl Member {
+    async fn enter(&self, id: &str, room: &str, user: &str) {
+        let id = SessionId::new(id).unwrap();
+        self.viewers.beat_in(&id, true, HERE, Some(&visitor(room, user))).await.unwrap();
+    }
+
+    /// Shares what this node knows, as every second does.
+    async fn share(&self) {
+        self.viewers.share_rooms().await;
+    }
+}
+
+#[tokio::test]
+async fn vw_30_a_room_is_one_over_all_nodes_and_so_is_a_person() {
+    let world = World::new().await;
+    let (one, two) = (world.node(), world.node());
+    one.enter("a", "lobby", "ann").await;
+    one.enter("b", "lobby", "bob").await;
+    two.enter("c", "lobby", "ann").await;
+    one.share().await;
+    two.share().await;
+    for node in [&one, &two] {
+        assert!(node.viewers.read_rooms().await);
+        let room = node.viewers.room("lobby").await;
+        assert_eq!((room.sessions, room.people), (3, 2));
+        let (people, more) = node.viewers.people("lobby", None, 10).await;
+        let people: Vec<(&str, u32)> =
+            people.iter().map(|person| (person.user.as_str(), person.sessions)).collect();
+        assert_eq!((people, more), (vec![("ann", 2), ("bob", 1)], false));
+        let (rooms, more) = node.viewers.rooms("lo", None, 10).await;
+        assert_eq!((rooms.len(), more), (1, false));
+    }
+    let third = world.node();
+    assert_eq!(third.viewers.room_audience(Gate::Viewers, "lobby").await, known(3, 3));
+    assert_eq!(third.viewers.room_audience(Gate::Viewers, "elsewhere").await, known(0, 0));
+    third.fail(true);
+    assert_eq!(third.viewers.room_audience(Gate::Viewers, "elsewhere").await, Audience::Unreadable);
+}
+
+#[tokio::test]
+async fn vw_30_a_room_is_occupied_and_vacated_once_whatever_the_number_of_nodes() {
+    let world = World::new().await;
+    let (one, two) = (world.node(), world.node());
+    let mut events = two.bus.listen();
+    let mut arrivals = two.viewers.room_arrivals();
+    let mut next = async || loop {
+        let event = events.recv().await.unwrap();
+        if !matches!(event.topic(), "viewer") && event.name != "room" {
+            return event.name;
+        }
+    };
+    one.enter("a", "lobby", "ann").await;
+    one.share().await;
+    two.viewers.read_rooms().await;
+    assert_eq!(next().await, "room.occupied");
+    assert_eq!(&*arrivals.recv().await.unwrap(), "lobby");
+    assert_eq!(next().await, "people.joined");
+    // The same person through this node is no news, and neither is her going from the other.
+    two.enter("c", "lobby", "ann").await;
+    one.viewers.bye(&SessionId::new("a").unwrap());
+    one.share().await;
+    two.viewers.read_rooms().await;
+    two.viewers.bye(&SessionId::new("c").unwrap());
+    assert_eq!(next().await, "people.left");
+    assert_eq!(next().await, "room.vacated");
+    assert!(arrivals.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn vw_30_what_is_shared_ends_with_its_sessions_and_with_its_node() {
+    let world = World::new().await;
+    let (one, two) = (world.node(), world.node());
+    one.life.abort();
+    one.enter("a", "lobby", "ann").await;
+    one.share().await;
+    two.viewers.read_rooms().await;
+    assert_eq!(two.viewers.room("lobby").await.people, 1);
+    // The node is gone without a word; its record is as it was.
+    world.time.pass(TTL);
+    two.viewers.read_rooms().await;
+    assert_eq!(two.viewers.room("lobby").await.people, 0);
+    assert!(!two.viewers.room("lobby").await.occupied);
 }

@@ -240,3 +240,20 @@ async fn lk_09_what_happens_to_a_lock_is_told() {
     assert_eq!((&facts["token"], &facts["ttlMs"]), (&lease["token"], &json!(15_000)));
     assert_eq!(next().await.0, "lock.released");
 }
+
+#[tokio::test]
+async fn lk_33_the_state_of_one_lock_is_for_those_who_may_see_it() {
+    let sees = syncline_testing::TestKey::new("sees", &["lock:nightly:see"]);
+    let world = World::new(&format!("token = \"a-token-long-enough-for-anybody\"\n{}", sees.table())).await;
+    let get = async |path: &str| world.send(sees.shown_by(crate::world::request("GET", path, ""))).await;
+    let free = get("/api/locks/nightly").await.value();
+    assert_eq!((&free["held"], &free["holder"], &free["waiting"]), (&json!(false), &json!(null), &json!(0)));
+    let mut acquire = crate::world::request("POST", "/api/locks/nightly/acquire", "{\"holder\":\"box\"}");
+    let owner = "Bearer a-token-long-enough-for-anybody".parse().unwrap();
+    acquire.headers_mut().insert("authorization", owner);
+    let token = world.send(acquire).await.value()["token"].clone();
+    let held = get("/api/locks/nightly").await.value();
+    assert_eq!((&held["held"], &held["holder"], &held["token"]), (&json!(true), &json!("box"), &token));
+    assert!(held["expiresInMs"].as_u64().is_some_and(|left| left <= 15_000), "{held}");
+    get("/api/locks/other").await.refused(403, "forbidden");
+}

@@ -20,6 +20,7 @@ mod pages;
 mod queues;
 mod quotas;
 mod random_grants;
+mod rooms;
 mod routes;
 mod sessions;
 mod state;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use syncline_testing::until;
 
-use crate::world::{World, is};
+use crate::world::{World, content_api, is};
 
 const REPORT: &str = r#"
 [[jobs]]
@@ -73,4 +73,23 @@ async fn vw_24_a_job_can_ask_for_pages_in_sight() {
     assert_eq!(skipped["reason"], "skip: no viewer");
     world.beat("hidden").await;
     world.wait_for_run("seen", |run| is(run, "run: watched", "done")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vw_30_a_gate_of_a_room_opens_for_that_room_alone() {
+    let api = content_api().await;
+    let job = format!(
+        "[[jobs]]\nname = \"lobby\"\ncron = \"* * * * * *\"\ngate = \"viewers:lobby\"\nrun = {{ http = {{ url = \"{}\" }} }}\n",
+        api.url("/job")
+    );
+    let world = World::new(&job).await;
+    world.beat("somebody").await;
+    let beat = |session: &str, room: &str| serde_json::json!({ "sessionId": session, "room": room });
+    world.send("POST", "/api/viewer", Some(&beat("elsewhere", "garden"))).await;
+    world.wait_for_run("lobby", |run| is(run, "skip: no viewer", "skipped")).await;
+    assert_eq!(world.get("/api/jobs").await["jobs"][0]["gate"], "viewers:lobby");
+    assert_eq!(api.calls().len(), 0, "others are watching, and elsewhere");
+    world.send("POST", "/api/viewer", Some(&beat("here", "lobby"))).await;
+    world.wait_for_run("lobby", |run| is(run, "run: watched", "done")).await;
+    assert_eq!(api.calls()[0].header("x-syncline-viewers"), "1");
 }

@@ -108,3 +108,96 @@ async fn vw_20_what_is_not_there_is_said_so() {
     assert_eq!(world.get("/api/jobs/nobody/history").await["code"], "not-found");
     assert_eq!(world.get("/api/jobs/ghost/history?limit=0").await["code"], "invalid-limit");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vw_31_a_run_is_cancelled_and_says_so_and_a_program_dies_with_everything_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let (began, survived) = (folder.path().join("began"), folder.path().join("survived"));
+    let script = format!("(sleep 3; touch {}) & touch {}; sleep 3600", survived.display(), began.display());
+    let world = World::new(&by_hand(
+        "slow",
+        &format!("timeout_sec = 3600\nrun = {{ command = [\"sh\", \"-c\", {script:?}] }}"),
+    ))
+    .await;
+    let nothing = world.send("POST", "/api/jobs/slow/cancel", None).await;
+    nothing.refused(409, "not-running");
+    world.send("POST", "/api/jobs/none/cancel", None).await.refused(404, "not-found");
+    ask(&world, "slow").await;
+    until("the program runs", async || began.exists()).await;
+    let cancelled = world.send("POST", "/api/jobs/slow/cancel", None).await;
+    assert_eq!((cancelled.status.as_u16(), &cancelled.value()["runs"][0]["state"]), (202, &json!("running")));
+    let run = world.wait_for_run("slow", |run| run["state"] == "failed").await;
+    assert_eq!(run["detail"], "cancelled by hand");
+    // The next run is not cancelled by the old word.
+    ask(&world, "slow").await;
+    assert_eq!(world.get("/api/jobs").await["jobs"][0]["running"], true);
+    world.send("POST", "/api/jobs/slow/cancel", None).await;
+    world.wait_for_run("slow", |again| again["state"] == "failed" && again["id"] != run["id"]).await;
+    assert!(!survived.exists(), "what the first one had started is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vw_31_a_paused_job_skips_its_firings_and_runs_by_hand() {
+    let api = crate::world::content_api().await;
+    let job = format!(
+        "[[jobs]]\nname = \"often\"\ncron = \"* * * * * *\"\ngate = \"always\"\nrun = {{ http = {{ url = \"{}\" }} }}\n",
+        api.url("/job")
+    );
+    let world = World::new(&job).await;
+    world.wait_for_run("often", |run| is(run, "run: always", "done")).await;
+    let paused = world.send("POST", "/api/jobs/often/pause", None).await;
+    assert_eq!(paused.value(), json!({ "name": "often", "paused": true }));
+    world.wait_for_run("often", |run| is(run, "skip: paused", "skipped")).await;
+    assert!(world.get("/api/jobs").await["jobs"][0]["paused_at"].is_u64());
+    ask(&world, "often").await;
+    world.wait_for_run("often", |run| is(run, "run: by hand", "done")).await;
+    let skip = world.wait_for_run("often", |run| is(run, "skip: paused", "skipped")).await;
+    world.send("POST", "/api/jobs/often/resume", None).await;
+    let later =
+        |run: &serde_json::Value| is(run, "run: always", "done") && run["id"].as_i64() > skip["id"].as_i64();
+    world.wait_for_run("often", later).await;
+    world.send("POST", "/api/jobs/none/pause", None).await.refused(404, "not-found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vw_31_firings_of_an_outage_are_made_up_for() {
+    let api = crate::world::content_api().await;
+    let job = |catch_up: &str| {
+        format!(
+            "[[jobs]]\nname = \"daily\"\ncron = \"0 0 * * *\"\ntimezone = \"UTC\"\ncatch_up = \"{catch_up}\"\ngate = \"always\"\nrun = {{ http = {{ url = \"{}\" }} }}\n",
+            api.url("/job")
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("shared.db").display());
+    // Three days ago a node dealt with a firing, and since then nobody was there.
+    let store = syncline_store::Store::open(&url).await.unwrap();
+    let day_ms = 86_400_000;
+    let now_ms = u64::try_from(
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis(),
+    );
+    let midnight_ms = now_ms.unwrap() / day_ms * day_ms;
+    let old = syncline_core::schedule::Bucket::minute(syncline_core::time::Timestamp::from_ms(
+        midnight_ms - 3 * day_ms,
+    ));
+    let intent = syncline_store::schedule::Intent {
+        job: "daily",
+        node: "gone",
+        reason: syncline_core::schedule::Reason::NoViewer,
+        cost: syncline_core::schedule::Cost::DEFAULT,
+    };
+    store.schedule().record_skip(&intent, old).await.unwrap();
+    store.close().await;
+    let world = World::on(&url, &job("all")).await;
+    let last = syncline_core::schedule::Bucket::minute(syncline_core::time::Timestamp::from_ms(midnight_ms));
+    world.wait_for_run("daily", |run| run["bucket"] == last.to_string() && run["state"] == "done").await;
+    let buckets: Vec<String> = api.calls().iter().map(crate::world::bucket).collect();
+    let expected: Vec<String> = (0..3)
+        .rev()
+        .map(|days| midnight_ms - days * day_ms)
+        .map(|ms| {
+            syncline_core::schedule::Bucket::minute(syncline_core::time::Timestamp::from_ms(ms)).to_string()
+        })
+        .collect();
+    assert_eq!(buckets, expected, "oldest first, each once");
+}

@@ -1,54 +1,123 @@
 //! The kv on every engine. Its statements are in `sql/kv.*.sql`.
+//!
+//! A change with a condition locks the row, asks core, and writes. On PostgreSQL a row that is not there cannot be locked: then only
+//! an insert that finds none succeeds, and the change looks again otherwise. The keys of a batch are taken in their order, so that no
+//! two batches can wait for each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use syncline_core::kv::Key;
+use syncline_core::kv::{self as rules, Key, Version};
 
-use super::{Asked, Entry, GARBAGE_TOLERATED, Kv, LIST_BYTES_MAX, ListRow, Page, Range, Sweeper};
+use super::watch::{KeyNews, KeyNotices, KeyWatch};
+use super::{
+    Applied, Asked, Entry, GARBAGE_TOLERATED, Kv, LIST_BYTES_MAX, ListRow, Operation, Page, Range, Refusal,
+    Refused, Sweeper,
+};
 use crate::Error;
-use crate::database::{Database, statements, values};
+use crate::database::{Database, Transaction, statements, values};
 use crate::kv;
 
-statements!("kv": PUT, PUT_NEW, GET, DELETE, LIST, GARBAGE, SWEEP);
+statements!("kv": PUT, PUT_NEW, PUT_VALUE, GET, LOCK, DELETE, LIST, GARBAGE, SWEEP);
 
-/// The kv port.
+/// How often a change looks again at a key that comes and goes under its hands.
+const LOOKS_MAX: usize = 16;
+
+/// The kv port of one space.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
     database: Database,
     sweeper: Sweeper,
+    /// What its keys begin with in the table: nothing for users, a marked name for a part.
+    space: Arc<str>,
+    /// Who is told of changes; `None` where nobody watches.
+    notices: Option<Arc<dyn KeyNotices>>,
 }
 
+/// A row as it was found: value, time left, version, and whether it lives.
+type Found = (String, Option<i64>, i64, bool);
+
 impl Port {
-    pub(crate) fn new(database: Database) -> Self {
-        Self { database, sweeper: Sweeper::default() }
+    /// The users' space.
+    pub(crate) fn new(database: Database, notices: Arc<dyn KeyNotices>) -> Self {
+        Self { database, sweeper: Sweeper::default(), space: "".into(), notices: Some(notices) }
+    }
+
+    /// The space of a part, whose name was checked.
+    pub(crate) fn of_part(database: Database, name: &str) -> Self {
+        let space = format!("{mark}{name}{mark}", mark = kv::SPACE_MARK).into();
+        Self { database, sweeper: Sweeper::default(), space, notices: None }
+    }
+
+    fn stored(&self, key: &Key) -> String {
+        format!("{}{key}", self.space)
+    }
+
+    fn tell(&self, news: Vec<KeyNews>) {
+        if let Some(notices) = self.notices.as_ref().filter(|_| !news.is_empty()) {
+            notices.send(news);
+        }
     }
 }
 
 #[async_trait]
 impl Kv for Port {
-    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<(), Error> {
+    async fn put(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<Version, Error> {
         let ttl_ms = kv::check_put(value, ttl)?;
-        self.database.execute(PUT, values![key.as_str(), value, ttl_ms]).await.map(drop)
+        let put: Vec<(i64,)> = self.database.change(PUT, values![self.stored(key), value, ttl_ms]).await?;
+        let version = put.first().map_or(Version(0), |(number,)| kv::version_of(*number));
+        self.tell(vec![put_news(key, version)]);
+        Ok(version)
     }
 
     async fn put_new(&self, key: &Key, value: &str, ttl: Option<Duration>) -> Result<bool, Error> {
         let ttl_ms = kv::check_put(value, ttl)?;
-        Ok(self.database.execute(PUT_NEW, values![key.as_str(), value, ttl_ms]).await? > 0)
+        let put: Vec<(i64,)> =
+            self.database.change(PUT_NEW, values![self.stored(key), value, ttl_ms]).await?;
+        self.tell(put.iter().map(|(number,)| put_news(key, kv::version_of(*number))).collect());
+        Ok(!put.is_empty())
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
-        let row: Option<ListRow> = self.database.query_first(GET, values![key.as_str()]).await?;
-        row.map(|(key, value, ttl_left_ms)| kv::entry(key, value, ttl_left_ms)).transpose()
+        let row: Option<ListRow> = self.database.query_first(GET, values![self.stored(key)]).await?;
+        row.map(|row| kv::entry(row, &self.space)).transpose()
     }
 
     async fn delete(&self, key: &Key) -> Result<bool, Error> {
-        let lived: Vec<(bool,)> = self.database.change(DELETE, values![key.as_str()]).await?;
-        Ok(lived.first().is_some_and(|(lived,)| *lived))
+        let lived: Vec<(bool,)> = self.database.change(DELETE, values![self.stored(key)]).await?;
+        let lived = lived.first().is_some_and(|(lived,)| *lived);
+        self.tell(lived.then(|| deleted_news(key)).into_iter().collect());
+        Ok(lived)
+    }
+
+    async fn apply(&self, operations: Vec<Operation>) -> Result<Result<Vec<Applied>, Refusal>, Error> {
+        kv::check_batch(&operations)?;
+        let news_of = operations.clone();
+        let batch = Batch { operations, space: Arc::clone(&self.space) };
+        let reads = batch.operations.iter().all(|operation| matches!(operation, Operation::Get { .. }));
+        let applied = if reads {
+            self.database.read(move |transaction| Box::pin(batch.apply(transaction))).await?
+        } else {
+            self.database.write(move |transaction| Box::pin(batch.apply(transaction))).await?
+        };
+        if let Ok(applied) = &applied {
+            let told = news_of.iter().zip(applied).filter_map(|(operation, applied)| match applied {
+                Applied::Written(entry) => Some(put_news(operation.key(), entry.version)),
+                Applied::Deleted(true) => Some(deleted_news(operation.key())),
+                Applied::Read(_) | Applied::Deleted(false) => None,
+            });
+            self.tell(told.collect());
+        }
+        Ok(applied)
+    }
+
+    fn watch(&self) -> Option<KeyWatch> {
+        self.notices.as_ref().map(|notices| notices.listen())
     }
 
     async fn page(&self, asked: Asked<'_>) -> Result<Page, Error> {
-        let range = Range::of(asked)?;
+        let range = Range::of(asked, &self.space)?;
         let list = values![range.from, range.to, range.limit, LIST_BYTES_MAX as i64, asked.values];
         let read = self.database.read(move |transaction| {
             Box::pin(async move {
@@ -61,12 +130,114 @@ impl Kv for Port {
         if garbage > GARBAGE_TOLERATED {
             self.sweeper.start(self.clone());
         }
-        kv::paged(rows, asked.limit)
+        kv::paged(rows, asked.limit, &self.space)
     }
 
     async fn sweep(&self, limit: usize) -> Result<u64, Error> {
         self.database.execute(SWEEP, values![kv::check_sweep(limit)?]).await
     }
+}
+
+/// Operations on one space.
+struct Batch {
+    operations: Vec<Operation>,
+    space: Arc<str>,
+}
+
+impl Batch {
+    async fn apply(self, transaction: &mut Transaction<'_>) -> Result<Result<Vec<Applied>, Refusal>, Error> {
+        let mut order: Vec<usize> = (0..self.operations.len()).collect();
+        order.sort_by_key(|&index| self.operations[index].key());
+        let mut applied: Vec<Option<Applied>> = vec![None; order.len()];
+        let mut read_bytes = 0;
+        for index in order {
+            let refused = match self.step(transaction, &self.operations[index]).await? {
+                Ok(Applied::Read(Some(entry)))
+                    if read_bytes > LIST_BYTES_MAX - entry.value.len().min(LIST_BYTES_MAX) =>
+                {
+                    Refused::TooMuchToRead
+                }
+                Ok(done) => {
+                    if let Applied::Read(Some(entry)) = &done {
+                        read_bytes += entry.value.len();
+                    }
+                    applied[index] = Some(done);
+                    continue;
+                }
+                Err(why) => why,
+            };
+            transaction.undo();
+            return Ok(Err(Refusal { index, why: refused }));
+        }
+        Ok(Ok(applied.into_iter().flatten().collect()))
+    }
+
+    async fn step(
+        &self,
+        transaction: &mut Transaction<'_>,
+        operation: &Operation,
+    ) -> Result<Result<Applied, Refused>, Error> {
+        let stored = format!("{}{}", self.space, operation.key());
+        if let Operation::Get { .. } = operation {
+            let row: Option<ListRow> = transaction.query_first(GET, &values![stored]).await?;
+            return row
+                .map(|row| kv::entry(row, &self.space))
+                .transpose()
+                .map(|read| Ok(Applied::Read(read)));
+        }
+        for _ in 0..LOOKS_MAX {
+            let found: Option<Found> = transaction.query_first(LOCK, &values![&stored]).await?;
+            let is_row = found.is_some();
+            let live = found.filter(|(.., lives)| *lives);
+            let version = live.as_ref().map(|(_, _, number, _)| kv::version_of(*number));
+            let (value, ttl) = match operation {
+                Operation::Get { .. } => return Ok(Ok(Applied::Read(None))),
+                Operation::Delete { condition, .. } => {
+                    if !condition.holds(version) {
+                        return Ok(Err(Refused::Unmet { found: version }));
+                    }
+                    if live.is_some() {
+                        let _: Option<(bool,)> = transaction.query_first(DELETE, &values![&stored]).await?;
+                    }
+                    return Ok(Ok(Applied::Deleted(live.is_some())));
+                }
+                Operation::Put { condition, value, ttl, .. } => {
+                    if !condition.holds(version) {
+                        return Ok(Err(Refused::Unmet { found: version }));
+                    }
+                    (value.clone(), *ttl)
+                }
+                Operation::Increment { by, ttl, .. } => {
+                    match rules::add(live.as_ref().map(|(value, ..)| value.as_str()), *by) {
+                        Ok(sum) => (sum.to_string(), *ttl),
+                        Err(why) => return Ok(Err(Refused::NotAdded(why))),
+                    }
+                }
+            };
+            let keeps_ttl = live.filter(|_| matches!(operation, Operation::Increment { .. }));
+            let ttl_ms = kv::check_put(&value, ttl)?;
+            let (statement, ttl_left, arguments) = match (keeps_ttl, is_row) {
+                (Some((_, left_ms, ..)), _) => (PUT_VALUE, left_ms, values![&stored, &value]),
+                (None, true) => (PUT, ttl_ms, values![&stored, &value, ttl_ms]),
+                (None, false) => (PUT_NEW, ttl_ms, values![&stored, &value, ttl_ms]),
+            };
+            let written: Option<(i64,)> = transaction.query_first(statement, &arguments).await?;
+            if let Some((number,)) = written {
+                let row = (stored, value, ttl_left, number);
+                return kv::entry(row, &self.space).map(|entry| Ok(Applied::Written(entry)));
+            }
+            // Somebody has set the key meanwhile: it is there to be locked now.
+        }
+        Err(Error::invalid("key", "is set and removed by others all the time; try again"))
+    }
+}
+
+fn put_news(key: &Key, version: Version) -> KeyNews {
+    KeyNews::Put { key: key.as_str().to_owned(), version }
+}
+
+fn deleted_news(key: &Key) -> KeyNews {
+    KeyNews::Deleted { key: key.as_str().to_owned() }
 }
 
 #[cfg(test)]
@@ -80,6 +251,7 @@ mod tests {
     use crate::clock::TimeSource;
     use crate::clock::fake::FakeMachine;
     use crate::database::Sql;
+    use crate::kv::watch::KeyBroadcast;
     use crate::{Backend, postgres, sqlite};
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -89,7 +261,7 @@ mod tests {
     async fn open(url: &str, machine: &Arc<FakeMachine>) -> (Port, sqlite::Engine) {
         let source = Arc::clone(machine) as Arc<dyn TimeSource>;
         let engine = sqlite::Engine::open(url, source).await.unwrap();
-        (Port::new(Database::new(engine.clone())), engine)
+        (Port::new(Database::new(engine.clone()), Arc::new(KeyBroadcast::default())), engine)
     }
 
     async fn lives(kv: &Port, key: &Key) -> bool {
@@ -182,7 +354,8 @@ mod tests {
     async fn vw_04_a_listing_searches_its_index_in_any_collation() {
         let icu = "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'";
         let database = tokio::task::spawn_blocking(move || database_with(icu)).await.unwrap();
-        let kv = Port::new(Database::new(postgres::Engine::open(&database.url).await.unwrap()));
+        let engine = postgres::Engine::open(&database.url).await.unwrap();
+        let kv = Port::new(Database::new(engine), Arc::new(KeyBroadcast::default()));
         let mut connection = PgConnection::connect(&database.url).await.unwrap();
         let fill = "INSERT INTO syncline.kv SELECT 'viewer:' || n, '1', CASE WHEN n % 2 = 0 THEN n ELSE NULL END \
              FROM generate_series(1, 20000) AS n; ANALYZE syncline.kv";
@@ -191,7 +364,7 @@ mod tests {
         let explained =
             |sql: Sql| sqlx::query_as(AssertSqlSafe(format!("EXPLAIN {}", sql.of(Backend::Postgres))));
         let asked = Asked { prefix: "viewer:", after: None, limit: 1, values: true };
-        let range = Range::of(asked).unwrap();
+        let range = Range::of(asked, "").unwrap();
         let list = explained(LIST).bind(range.from).bind(range.to).bind(range.limit);
         let list = list.bind(LIST_BYTES_MAX as i64).bind(true).fetch_all(&mut connection).await.unwrap();
         let garbage = explained(GARBAGE).bind(GARBAGE_TOLERATED + 1);

@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use syncline_core::schedule::Bucket;
+use syncline_core::time::Timestamp;
 
 use super::record::{self, Delta, Deltas};
 use super::{
-    Claim, Dead, Filter, HISTORY_MAX, Intent, Keep, Nodes, Outcome, Run, RunId, STEP_MAX, Schedule, Show,
-    State, Totals, lease, lock_name,
+    Claim, Control, Dead, Filter, HISTORY_MAX, Intent, Keep, Nodes, Outcome, Run, RunId, STEP_MAX, Schedule,
+    Show, State, Totals, lease, lock_name,
 };
 use crate::Error;
 use crate::database::{Database, Transaction, shared_statements, statements, values};
 use crate::kv::check_ttl;
 use crate::lock;
 
-shared_statements!("schedule": INSERT, UPGRADE, FINISH, ABANDON, ADD, BY_ID, RUNNING, HISTORY, TOTALS, TOTALS_OF_JOB);
+shared_statements!("schedule": INSERT, UPGRADE, FINISH, ABANDON, ADD, BY_ID, RUNNING, HISTORY, TOTALS, TOTALS_OF_JOB,
+    JOB, PAUSE, RESUME, CANCEL, LAST_BUCKET);
 statements!("schedule":
     LOCK_RUN, LOCK_BUCKET, LOCK_RUNNING, HISTORY_OF_JOB, HISTORY_OF_KIND, HISTORY_OF_JOB_AND_KIND, NTH_NEWEST, TRIM);
 
@@ -110,6 +112,39 @@ impl Schedule for Port {
     async fn abandon(&self, dead: Dead<'_>) -> Result<Vec<Run>, Error> {
         let (older_than, nodes) = (dead.older_than, DeadNodes::of(dead.nodes));
         self.database.write(move |transaction| Box::pin(abandon(transaction, older_than, nodes))).await
+    }
+
+    async fn control(&self, job: &str) -> Result<Control, Error> {
+        let row: Option<(Option<i64>, Option<i64>)> = self.database.query_first(JOB, values![job]).await?;
+        let (paused_at, cancelled) = row.unwrap_or_default();
+        let moment = |ms: i64| Timestamp::from_ms(ms.unsigned_abs());
+        Ok(Control { paused_at: paused_at.map(moment), cancelled: cancelled.map(RunId) })
+    }
+
+    async fn pause(&self, job: &str) -> Result<(), Error> {
+        record::check_name("job", job)?;
+        let job = job.to_owned();
+        let pause = self.database.write(move |transaction| {
+            Box::pin(async move {
+                let now_ms = transaction.now_ms().await?;
+                transaction.execute(PAUSE, &values![job, now_ms]).await.map(drop)
+            })
+        });
+        pause.await
+    }
+
+    async fn resume(&self, job: &str) -> Result<(), Error> {
+        self.database.execute(RESUME, values![job]).await.map(drop)
+    }
+
+    async fn cancel(&self, job: &str, run: RunId) -> Result<(), Error> {
+        record::check_name("job", job)?;
+        self.database.execute(CANCEL, values![job, run.0]).await.map(drop)
+    }
+
+    async fn last_bucket(&self, job: &str) -> Result<Option<Bucket>, Error> {
+        let row: Option<(Option<String>,)> = self.database.query_first(LAST_BUCKET, values![job]).await?;
+        Ok(row.and_then(|(bucket,)| bucket).and_then(|bucket| bucket.parse().ok()))
     }
 
     async fn trim(&self, job: &str, keep: Keep, limit: usize) -> Result<u64, Error> {

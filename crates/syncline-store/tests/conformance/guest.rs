@@ -60,7 +60,7 @@ static SHELF: Migrations = Migrations {
 
 /// What a node and its application had written.
 const ROWS: &str = "\
-    INSERT INTO kv (key, value) VALUES ('kept', 'v');
+    INSERT INTO kv (key, value) VALUES ('kept', 'v'), ('viewers:n', 'report'), ('node-session:secret', 's'), ('viewersx', 'u');
     INSERT INTO schedule_runs (job, bucket, node, reason, state, started_at, cost_micro_usd)
         VALUES ('paint', 'b', 'n', 'watched', 'done', 1, 1);
     INSERT INTO queues (name, pace, tail, front, oldest, trimmed, overtakes, waiting, running, retrying, done, failed, dead,
@@ -194,6 +194,13 @@ pub(crate) async fn hs_04_a_database_from_before_parts_is_taken_over_with_its_ro
     assert!(!Store::check(&url).await.unwrap(), "looking changes nothing");
     let store = Store::open(&url).await.unwrap();
     assert_eq!(store.kv().get(&key("kept")).await.unwrap().unwrap().value, "v");
+    // What nodes keep for themselves has moved to a space of its own.
+    let keys: Vec<String> =
+        store.kv().list("", 10).await.unwrap().into_iter().map(|entry| entry.key.into()).collect();
+    assert_eq!(keys, ["kept", "viewersx"]);
+    let node = store.kv_space("node").unwrap();
+    assert_eq!(node.get(&key("viewers:n")).await.unwrap().unwrap().value, "report");
+    assert_eq!(node.get(&key("node-session:secret")).await.unwrap().unwrap().value, "s");
     assert!(store.schedule().totals(None).await.unwrap().runs.is_empty());
     let queued = store.queues().entry("words", "word").await.unwrap().unwrap();
     assert_eq!(queued.key, "word");

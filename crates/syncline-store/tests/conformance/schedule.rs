@@ -8,8 +8,8 @@ use syncline_core::lock::{LeaseId, Name, Ttl};
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_store::lock::{Acquired, Request};
 use syncline_store::schedule::{
-    Claim, Dead, Ending, Filter, HISTORY_MAX, Intent, Keep, Nodes, Outcome, STEP_MAX, Schedule, Show, State,
-    Totals,
+    Claim, Control, Dead, Ending, Filter, HISTORY_MAX, Intent, Keep, Nodes, Outcome, STEP_MAX, Schedule,
+    Show, State, Totals,
 };
 use syncline_store::{Error, Store};
 
@@ -221,4 +221,33 @@ pub(crate) async fn bad_names_reasons_and_limits_are_refused(fixture: &Fixture) 
     assert!(schedule.abandon(nobody).await.unwrap().is_empty());
     let shown = schedule.history(Filter { show: Show::Runs, job: None }, None, 10).await.unwrap();
     assert_eq!(shown[0].state, State::Running);
+}
+
+pub(crate) async fn vw_31_pausing_resuming_and_cancelling_are_seen_by_every_node(fixture: &Fixture) {
+    let (here, there) = (fixture.store.schedule(), fixture.another().await.schedule());
+    assert_eq!(there.control("render").await.unwrap(), Control::default());
+    here.pause("render").await.unwrap();
+    let paused_at = there.control("render").await.unwrap().paused_at;
+    assert!(paused_at.is_some());
+    there.pause("render").await.unwrap();
+    assert_eq!(here.control("render").await.unwrap().paused_at, paused_at, "since the first time");
+    let run = here.start(&Intent { reason: Reason::ByHand, ..watched("render", "a") }).await.unwrap();
+    there.cancel("render", run).await.unwrap();
+    assert_eq!(here.control("render").await.unwrap(), Control { paused_at, cancelled: Some(run) });
+    here.resume("render").await.unwrap();
+    here.resume("another").await.unwrap();
+    assert_eq!(there.control("render").await.unwrap(), Control { paused_at: None, cancelled: Some(run) });
+    assert!(here.pause("a\nb").await.is_err());
+}
+
+pub(crate) async fn vw_31_the_newest_firing_on_record_is_known_after_an_outage(fixture: &Fixture) {
+    let schedule = fixture.store.schedule();
+    assert_eq!(schedule.last_bucket("render").await.unwrap(), None);
+    schedule.start(&Intent { reason: Reason::ByHand, ..watched("render", "a") }).await.unwrap();
+    assert_eq!(schedule.last_bucket("render").await.unwrap(), None, "a run by hand is no firing");
+    win(&*schedule, "render", "a", minute(7)).await;
+    schedule.record_skip(&unwatched("render", "a"), minute(9)).await.unwrap();
+    win(&*schedule, "render", "a", minute(8)).await;
+    win(&*schedule, "another", "a", minute(20)).await;
+    assert_eq!(schedule.last_bucket("render").await.unwrap(), Some(minute(9)));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncline_core::kv::Key;
+use syncline_core::kv::{Condition as KeyCondition, Key};
 use syncline_core::lock::{LeaseId, Name, Ttl};
 use syncline_core::outbox::{EntityType, Moment, SenderId, Verdict};
 use syncline_core::queue::{Answer, Kind, Outcome};
@@ -12,6 +12,7 @@ use syncline_core::state::{ServerWrite, Space, Value};
 use syncline_core::time::Timestamp;
 use syncline_store::Store;
 use syncline_store::inbox::Arrival;
+use syncline_store::kv::Operation;
 use syncline_store::lock::Request;
 use syncline_store::outbox::{self, NewEntry, Receipt, Which};
 use syncline_store::queue::{GivenUp, List, NewTask};
@@ -93,10 +94,32 @@ async fn kv(store: &Store, round: usize) {
     let kv = store.kv();
     let key = Key::new(format!("own:new {round}")).unwrap();
     kv.put_new(&key, "1", Some(MINUTE)).await.unwrap();
-    kv.put(&key, "2", Some(Duration::from_millis(1))).await.unwrap();
+    kv.put(&key, "2", Some(MINUTE)).await.unwrap();
+    kv.put(&Key::new(format!("own:brief {round}")).unwrap(), "2", Some(Duration::from_millis(1)))
+        .await
+        .unwrap();
     kv.get(&Key::new("own:7").unwrap()).await.unwrap();
     kv.list("own:", 5).await.unwrap();
     kv.list("nobody:", 5).await.unwrap();
+    kv.apply(vec![
+        Operation::Put {
+            key: key.clone(),
+            value: "3".to_owned(),
+            ttl: Some(MINUTE),
+            condition: KeyCondition::Present,
+        },
+        Operation::Increment { key: Key::new(format!("own:count {round}")).unwrap(), by: 1, ttl: None },
+        Operation::Increment { key: Key::new(format!("own:count {round}")).unwrap(), by: 1, ttl: None },
+        Operation::Get { key: Key::new("own:7").unwrap() },
+        Operation::Delete {
+            key: Key::new(format!("own:{}", round + 30)).unwrap(),
+            condition: KeyCondition::None,
+        },
+    ])
+    .await
+    .unwrap()
+    .unwrap();
+    store.kv_space("node").unwrap().list("", 5).await.unwrap();
     kv.sweep(5).await.unwrap();
     kv.delete(&Key::new(format!("own:{}", round + 10)).unwrap()).await.unwrap();
 }
@@ -202,6 +225,11 @@ async fn schedule(store: &Store, round: usize) {
     schedule.claim(&intent(Reason::Watched), bucket(0), Duration::from_millis(1)).await.unwrap();
     schedule.claim(&intent(Reason::Watched), bucket(1), MINUTE).await.unwrap();
     let run = schedule.start(&intent(Reason::ByHand)).await.unwrap();
+    schedule.pause("own").await.unwrap();
+    schedule.cancel("own", run).await.unwrap();
+    schedule.control("own").await.unwrap();
+    schedule.resume("own").await.unwrap();
+    schedule.last_bucket("own").await.unwrap();
     let outcome =
         schedule::Outcome { ending: Ending::Done, attempts: 1, detail: String::new(), cost: Cost::DEFAULT };
     schedule.finish(run, &outcome).await.unwrap();
