@@ -12,8 +12,27 @@ use crate::world::World;
 async fn every_page_is_served_as_html() {
     let world = World::new("").await;
     let pages = walk::every_page_is_whole(&world).await;
-    let expected =
-        ["/", "/access", "/audit", "/outbox", "/project", "/queue", "/state", "/state/frame", "/viewer"];
+    let expected = [
+        "/",
+        "/access",
+        "/audit",
+        "/docs",
+        "/kv",
+        "/lock",
+        "/nodes",
+        "/outbox",
+        "/outbox/entries",
+        "/outbox/inbox",
+        "/project",
+        "/queue",
+        "/queue/keys",
+        "/settings",
+        "/state",
+        "/state/entities",
+        "/state/frame",
+        "/state/try",
+        "/viewer",
+    ];
     assert_eq!(pages, BTreeSet::from(expected.map(str::to_owned)));
 }
 
