@@ -287,11 +287,22 @@ fn schemas_of_the_api_have_names_of_their_own() {
             if !(line.trim_start().starts_with("#[derive(") && line.contains("ToSchema")) {
                 continue;
             }
-            let item = lines.find(|line| line.contains("struct ") || line.contains("enum ")).unwrap();
+            // The name that its description has, where it is not its own.
+            let mut given = None;
+            let item = loop {
+                let line = lines.next().unwrap();
+                if let Some((_, rest)) = line.split_once("schema(as = ") {
+                    given = rest.split([',', ')']).next();
+                }
+                if line.contains("struct ") || line.contains("enum ") {
+                    break line;
+                }
+            };
             let words: Vec<&str> = item.split([' ', '<', '(', '{', ';']).collect();
             let at = words.iter().position(|word| matches!(*word, "struct" | "enum")).unwrap();
-            if let Some(other) = seen.insert(words[at + 1].to_owned(), source.clone()) {
-                panic!("{} is a schema in {} and in {}", words[at + 1], other.display(), source.display());
+            let name = given.unwrap_or(words[at + 1]);
+            if let Some(other) = seen.insert(name.to_owned(), source.clone()) {
+                panic!("{name} is a schema in {} and in {}", other.display(), source.display());
             }
         }
     }

@@ -118,7 +118,7 @@ fn frame() -> Routes {
         .with_rules(Rules::new().needs("node", "metrics", Name::All), routes!(metrics::metrics))
         .with_rules(Rules::new().needs("node", "metrics", Name::All), routes!(metrics::history))
         .with(routes!(openapi::openapi))
-        .with(routes!(settings::settings))
+        .with_rules(Rules::new().needs("node", "settings", Name::All), routes!(settings::settings))
         .with_rules(session(), routes!(sign_in::session))
         .with_rules(session().recorded_as("session", "sign-in"), routes!(sign_in::sign_in))
         .with_rules(session().recorded_as("session", "sign-out"), routes!(sign_in::sign_out))

@@ -4,6 +4,7 @@
 
 mod access;
 mod clients;
+mod command_line;
 mod commands;
 mod configuration;
 mod deploy;

@@ -7,11 +7,13 @@
 mod render;
 mod search;
 
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue};
 use rust_embed::RustEmbed;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -56,7 +58,7 @@ pub(crate) async fn first(
     Ok(answer(&context, &page, &headers))
 }
 
-/// A document, or a picture in one.
+/// A document, or an image in one.
 #[utoipa::path(get, path = "/docs/{*path}", tag = "pages", params(("path" = String, Path)),
     responses((status = 200), (status = 304, description = "Unchanged"), (status = 404)))]
 pub(crate) async fn one(
@@ -65,7 +67,7 @@ pub(crate) async fn one(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     if path.ends_with(".png") {
-        let file = Documents::get(&path).ok_or_else(|| Error::missing("there is no such picture"))?;
+        let file = Documents::get(&path).ok_or_else(|| Error::missing("there is no such image"))?;
         let etag = pages::etag([&file]);
         return Ok(pages::respond(&path, file.data, etag, &headers, context.console.policy()));
     }
@@ -82,15 +84,11 @@ fn document(context: &Context, name: &str, headers: &HeaderMap) -> Result<Respon
 
 fn answer(context: &Context, page: &str, headers: &HeaderMap) -> Response {
     let text = context.console.compose_text("/docs", page).into_bytes();
-    let etag = {
-        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        HeaderValue::from_str(&format!("W/\"{:016x}\"", hasher.finish())).expect("hex makes a header")
-    };
-    let mut response = pages::respond(LAYOUT, text.into(), etag, headers, context.console.policy());
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    response.into_response()
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let etag = format!("W/\"{:016x}\"", hasher.finish());
+    let etag = HeaderValue::from_str(&etag).expect("hex makes a header");
+    pages::respond(LAYOUT, text.into(), etag, headers, context.console.policy())
 }
 
 /// A page with the table of contents beside it, as the layout takes it.
@@ -115,7 +113,7 @@ fn whole(title: &str, name: &str, words: &str, html: &str) -> String {
 }
 
 fn names() -> impl Iterator<Item = String> {
-    let all = Documents::iter().map(|name| name.into_owned());
+    let all = Documents::iter().map(Cow::into_owned);
     all.filter(|name| name.ends_with(".md") && name != CONTENTS)
 }
 
@@ -131,10 +129,8 @@ mod tests {
 
     /// Where the links of a page lead that stay in the documents.
     fn links(html: &str) -> impl Iterator<Item = &str> {
-        html.split("href=\"")
-            .skip(1)
-            .filter_map(|rest| rest.split('"').next())
-            .filter(|link| link.starts_with("/docs"))
+        let all = html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        all.filter(|link| link.starts_with("/docs") || link.starts_with('#'))
     }
 
     #[test]
@@ -145,9 +141,11 @@ mod tests {
             for link in links(&html) {
                 seen += 1;
                 let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-                let file = match path.strip_prefix("/docs").unwrap().trim_start_matches('/') {
+                let file = match path.strip_prefix("/docs").unwrap_or_default().trim_start_matches('/') {
+                    // Within the document itself.
+                    "" if path.is_empty() => name.clone(),
                     "" => FIRST.to_owned(),
-                    picture if picture.ends_with(".png") => picture.to_owned(),
+                    image if image.ends_with(".png") => image.to_owned(),
                     document => format!("{document}.md"),
                 };
                 let found =

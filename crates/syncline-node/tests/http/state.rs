@@ -179,8 +179,7 @@ async fn st_23_spaces_are_made_by_changes_listed_and_removed() {
         world.get(&format!("/api/state/space{number}")).await;
         world.get(&format!("/api/events?space=space{number}&topics=none")).await;
     }
-    let listed = world.get("/api/state").await.value();
-    assert_eq!((&listed["spaces"], &listed["next"]), (&json!([]), &Value::Null));
+    assert_eq!(world.get("/api/state").await.value()["spaces"], json!([]));
     for space in ["a", "b", "c"] {
         let body = json!({ "after": 0, "epoch": "new", "changes": [put("x", json!({ "n": 1 }), 0)] });
         assert_eq!(world.json("POST", &format!("/api/state/{space}"), &body.to_string()).await.status, 200);

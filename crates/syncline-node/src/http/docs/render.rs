@@ -90,10 +90,9 @@ pub(super) fn contents(text: &str, name: &str) -> String {
         format!("/docs/{}", name.trim_end_matches(".md"))
     };
     let link = format!("href=\"{own}\"");
-    // Headings of the contents are no headings of the page.
     let html = html.replacen(&link, &format!("{link} aria-current=\"page\""), 1);
-    let plain = html.replace("<h2 id=\"", "<p class=\"docs-group\" data-id=\"").replace("</h2>", "</p>");
-    plain
+    // Headings of the contents are no headings of the page.
+    html.replace("<h2 id=\"", "<p class=\"docs-group\" data-id=\"").replace("</h2>", "</p>")
 }
 
 /// Where a link of a document leads here; `None` where that is not served.
