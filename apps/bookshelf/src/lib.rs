@@ -303,7 +303,8 @@ fn spec(preset: &presets::Preset, config: &ShelfSettings) -> Spec {
     };
     let url = url.map(ToString::to_string);
     let (name, settings) = (preset.name.to_owned(), preset.settings());
-    Spec { name, settings, results_max, url, check, check_input: None, then: None }
+    let (check_input, then, groups, group, result_ttl) = (None, None, None, None, None);
+    Spec { name, settings, results_max, url, check, check_input, then, groups, group, result_ttl }
 }
 
 /// A step calls nobody, so there is nothing for its breaker to protect: the queues behind it have their own. A cover that

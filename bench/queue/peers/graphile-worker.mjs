@@ -1,5 +1,6 @@
 // graphile-worker at its fastest documented settings: a local queue, and completions in batches.
-// node graphile-worker.mjs <postgres url> <tasks>
+// With `single`, ten at a time without either.
+// node graphile-worker.mjs <postgres url> <tasks> [single]
 
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import pg from "pg";
@@ -10,16 +11,9 @@ const [connectionString, count] = [process.argv[2], Number(process.argv[3])];
 const logger = new Logger(() => () => {});
 const pool = new pg.Pool({ connectionString, max: 20 });
 pool.on("error", () => {});
-const preset = {
-  worker: {
-    logger,
-    concurrentJobs: 24,
-    maxPoolSize: 20,
-    localQueue: { size: 500 },
-    completeJobBatchDelay: 0,
-    failJobBatchDelay: 0,
-  },
-};
+const batched = { concurrentJobs: 24, localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 };
+const single = { concurrentJobs: 10 };
+const preset = { worker: { logger, maxPoolSize: 20, ...(process.argv[4] === "single" ? single : batched) } };
 
 const utils = await makeWorkerUtils({ preset, pgPool: pool });
 await utils.migrate();

@@ -3,6 +3,7 @@
 //! - [`memory`]: tasks that do nothing beside p-queue and bottleneck; cost per key from 1,000 to 1,000,000
 //! - [`durable`]: every result on disk, beside graphile-worker, pg-boss, BullMQ and graphile_worker in Rust; cost per key
 //! - [`covers`]: inserts into a full cache
+//! - [`workers`]: workers over HTTP, beside graphile-worker and BullMQ
 //! - [`ours`]: our durable queue as an application uses it
 //! - [`peer`]: the peers as processes
 //!
@@ -16,6 +17,7 @@ mod durable;
 mod memory;
 mod ours;
 mod peer;
+mod workers;
 
 use anyhow::Result;
 use bench_figures::process;
@@ -42,6 +44,7 @@ enum Question {
     Memory,
     Growth,
     Durable,
+    Workers,
     Covers,
 }
 
@@ -63,6 +66,9 @@ fn main() -> Result<()> {
     }
     if wanted(Question::Durable) {
         answers.insert("durable".to_owned(), durable::measure(rounds, tasks)?);
+    }
+    if wanted(Question::Workers) {
+        answers.insert("workers".to_owned(), workers::measure(rounds, tasks)?);
     }
     if wanted(Question::Covers) {
         answers.insert("covers".to_owned(), covers::inserts(rounds)?);

@@ -9,6 +9,8 @@ export interface WorkerTask<Input = any> {
   readonly key: string;
   /** What the key was given when it was added. */
   readonly input: Input | undefined;
+  /** The group it belongs to, where it was given one. */
+  readonly group: string | undefined;
   /** Which attempt it is, counted from 1. */
   readonly attempt: number;
   /** Aborted when the lease is lost, or the key was removed: nobody wants the answer any more. */

@@ -80,7 +80,7 @@ class Worker {
     this.#underWay.add(work);
   }
 
-  async #perform({ key, token, attempt, input, leaseMs }) {
+  async #perform({ key, token, attempt, input, group, leaseMs }) {
     const lost = new AbortController();
     const done = new AbortController();
     const lease = { until: Date.now() + leaseMs };
@@ -88,7 +88,7 @@ class Worker {
     let verb = "complete";
     let told;
     try {
-      const result = await this.#options.run({ key, input, attempt, signal: lost.signal });
+      const result = await this.#options.run({ key, input, group, attempt, signal: lost.signal });
       told = { token, result: result === undefined ? null : result };
     } catch (error) {
       verb = "fail";

@@ -12,6 +12,7 @@
 //! - [`Kind`]: what enqueuing means, as one table that memory and SQL share
 //! - [`Queue`]: distinct keys in order and a result per key; each operation O(log n) or less
 //! - [`mod@line`]: the same decisions for a queue that is kept in a database, over a few rows of it
+//! - [`group`]: a pace for each group of keys, and whose turn it is
 //! - [`Pace`] and [`Pacer`]: when the next call may start, for one process or for many that share one value
 //! - [`Answer`] and [`Settings::judge`]: what follows from a call's end
 //! - [`Paced`]: all of it together, driven by `poll`
@@ -25,6 +26,7 @@
 
 mod answer;
 mod chain;
+pub mod group;
 mod kind;
 pub mod line;
 mod order;
@@ -39,6 +41,7 @@ mod settings;
 mod slots;
 
 pub use answer::{Answer, Health, Outcome, REASON_MAX_BYTES, Settled, Signal};
+pub use group::GroupSettings;
 pub use kind::{Kind, Move, Standing};
 pub use order::{Enqueued, Full, Limits, Queue, Run, RunId};
 pub use pace::{Breaker, Call, Pace, Pause, PauseReason};

@@ -26,6 +26,7 @@ use async_trait::async_trait;
 use syncline_store::Migrations;
 
 use crate::config::Settings;
+use crate::node::Context;
 
 pub use page::{Files, Page};
 pub(crate) use route::{Access, RouteGrant, lists};
@@ -121,6 +122,18 @@ pub trait Part: Send + Sync {
     /// Verbs that its handlers ask for beside those of its routes, by system: grants may have them.
     fn verbs(&self) -> &'static [(&'static str, &'static [&'static str])] {
         &[]
+    }
+
+    /// Takes over into a running node what can be taken over of these settings, which were read again. Called on the part of the new
+    /// configuration; names what has changed.
+    fn reload(&self, running: &Context) -> Vec<String> {
+        let _ = running;
+        Vec::new()
+    }
+
+    /// The settings that [`reload`](Part::reload) takes over: a table, and keys of it.
+    fn reloaded(&self) -> Option<(&'static str, &'static [&'static str])> {
+        None
     }
 
     /// Puts it together. Starts nothing: what is to run is handed to [`Setup::on_start`].

@@ -29,8 +29,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use syncline_core::queue::{Answer, Enqueued, Kind, Limits, Outcome, Place, Settings};
-use syncline_store::queue::{self as store, Cursor, Entry, GivenUp, List, NewTask, Rules};
+use syncline_core::queue::{Answer, Enqueued, GroupSettings, Kind, Limits, Outcome, Place, Settings};
+use syncline_store::queue::{
+    self as store, Cursor, Entry, GivenUp, GroupStatus, List, NewTask, Next, Rules, SetPace,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,10 +44,10 @@ use api::ApiWork;
 use config::FAILURE_ATTEMPTS;
 pub use config::{Api, Doer, PartQueue, Queue, Statuses};
 use handle::QueueHandle;
-pub use handle::StatusView;
+pub use handle::{GroupPaceView, StatusView};
 pub use meters::CallMeters;
 pub use part::QueuePart;
-pub use template::{Escape, Filling, Template, URL_MAX_BYTES};
+pub use template::{Escape, Filling, GroupTemplate, Template, URL_MAX_BYTES};
 
 /// Who waits for a result looks again after this long even if nobody said that anything changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -66,6 +68,12 @@ pub struct Spec {
     pub check_input: Option<CheckInput>,
     /// The queue that keys with results go to.
     pub then: Option<String>,
+    /// The pace of its groups, where it has any.
+    pub groups: Option<GroupSettings>,
+    /// Names the group of a key that comes without one.
+    pub group: Option<GroupTemplate>,
+    /// How long results are kept; until there are too many if absent.
+    pub result_ttl: Option<Duration>,
 }
 
 /// What a text must be to be a key.
@@ -202,6 +210,9 @@ impl Queues {
     pub(crate) fn start(&self, stop: &CancellationToken, tracker: &TaskTracker) {
         let works = std::mem::take(&mut *self.0.works.lock().unwrap_or_else(PoisonError::into_inner));
         for (handle, work) in works {
+            // Only now all queues are there.
+            handle.set_next(self.next(&handle));
+            tracker.spawn(handle::forget_old_results(Arc::clone(&handle), stop.clone()));
             tracker.spawn(status_feed::publish(Arc::clone(&handle), stop.clone()));
             if let Some(work) = work {
                 tracker.spawn(worker::run(handle, work, stop.clone()));
@@ -239,8 +250,9 @@ impl Queues {
         for task in &mut tasks {
             task.key = handle.key(&task.key)?;
             handle.check_input(task, kind)?;
+            handle.name_group(task)?;
         }
-        Ok(self.0.store.enqueue_tasks(name, &handle.rules, kind, tasks).await?)
+        Ok(self.0.store.enqueue_tasks(name, &handle.rules(), kind, tasks).await?)
     }
 
     /// All that is known of a key.
@@ -333,8 +345,54 @@ impl Queues {
     /// Starts again, and lifts whatever pause there is.
     pub async fn resume(&self, name: &str) -> Result<StatusView, Error> {
         let handle = self.handle(name)?;
-        self.0.store.resume(name, &handle.rules).await?;
+        self.0.store.resume(name, &handle.rules()).await?;
         Ok(handle.view().await?)
+    }
+
+    /// Groups of a queue by name, from behind `after` on.
+    pub async fn groups(
+        &self,
+        name: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<GroupStatus>, Error> {
+        self.handle(name)?;
+        Ok(self.0.store.groups(name, after, limit).await?)
+    }
+
+    /// Starts nothing of a group any more, or starts it again and lifts whatever pause it has.
+    pub async fn hold_group(&self, name: &str, group: &str, held: bool) -> Result<(), Error> {
+        let handle = self.handle(name)?;
+        match held {
+            true => self.0.store.pause_group(name, group).await?,
+            false => self.0.store.resume_group(name, &handle.rules(), group).await?,
+        }
+        Ok(())
+    }
+
+    /// Sets the pace of a queue on all nodes; with `None` that of the configuration counts again.
+    pub async fn set_pace(&self, name: &str, pace: Option<SetPace>) -> Result<StatusView, Error> {
+        let handle = self.handle(name)?;
+        self.0.store.set_pace(name, &handle.rules(), pace).await?;
+        Ok(handle.view().await?)
+    }
+
+    /// Takes over the paces of queues as they are declared now; tells which have changed.
+    pub(crate) fn reload(&self, declared: &[Queue]) -> Vec<String> {
+        let mut changed = Vec::new();
+        for queue in declared {
+            let Ok(handle) = self.handle(&queue.name) else { continue };
+            if handle.take_over(queue) {
+                changed.push(format!("pace of queue {}", queue.name));
+            }
+        }
+        changed
+    }
+
+    /// Where keys with results of a queue go.
+    fn next(&self, handle: &QueueHandle) -> Option<Next> {
+        let then = self.handle(handle.then()?).ok()?;
+        Some(Next { queue: then.name().to_owned(), rules: then.rules(), group: then.group_by() })
     }
 
     /// Hears of everything that changes in a queue, on whatever node.
@@ -347,7 +405,7 @@ impl Queues {
         let handle = self.handle(name)?;
         let keys: Vec<String> = results.iter().map(|(key, _)| key.clone()).collect();
         let outcomes = results.into_iter().map(|(key, result)| (key, Outcome::Done(result))).collect();
-        let kept = self.0.store.dequeue(name, &handle.rules, outcomes).await?;
+        let kept = self.0.store.dequeue(name, &handle.rules(), outcomes).await?;
         handle.meters.done.increment(kept as u64);
         keys.iter().for_each(|key| handle.announce(key, "done"));
         Ok(kept)
@@ -370,6 +428,9 @@ fn spec(queue: &Queue) -> Spec {
         check: Arc::new(|key| Ok(key.to_owned())),
         check_input: None,
         then: queue.then.clone(),
+        groups: queue.groups,
+        group: queue.group.clone(),
+        result_ttl: queue.result_ttl,
     }
 }
 
@@ -391,6 +452,7 @@ fn has_ended(entry: &Entry) -> bool {
     matches!(entry.place, Place::Done(_) | Place::Failed(_) | Place::Dead(_))
 }
 
-fn rules(settings: Settings, results_max: u32) -> Rules {
-    Rules { settings, limits: Limits { max_results: results_max, ..Limits::default() } }
+fn rules(spec: &Spec) -> Rules {
+    let limits = Limits { max_results: spec.results_max, ..Limits::default() };
+    Rules { settings: spec.settings, limits, groups: spec.groups, result_ttl: spec.result_ttl }
 }

@@ -1,10 +1,11 @@
 //! Reading the configuration again while a node runs: what it takes over, and what needs a restart.
 //!
 //! Keys and issuers, with their origins and quotas, are taken over at once; whoever was let in by one that stayed the same
-//! notices nothing. Everything else counts from the next start, and the log says so.
+//! notices nothing. Parts take over what they can (`Part::reload`). Everything else counts from the next start, and the log says so.
 
 use crate::config::Config;
 use crate::node::Context;
+use crate::part::Part;
 
 /// Tables that are taken over while a node runs.
 const RELOADED: [&str; 2] = ["keys", "issuers"];
@@ -12,7 +13,8 @@ const RELOADED: [&str; 2] = ["keys", "issuers"];
 impl Context {
     /// Takes over what can be taken over of another configuration, and says in the log what that is and what is left.
     pub fn reload(&self, new: &Config) {
-        let changes = self.auth.credentials().configure(new.credentials.clone());
+        let mut changes = self.auth.credentials().configure(new.credentials.clone());
+        changes.extend(new.parts.on().flat_map(|part| part.reload(self)));
         let waiting = needs_restart(&self.config, new);
         if changes.is_empty() && waiting.is_empty() {
             tracing::info!("the configuration was read again: nothing has changed");
@@ -29,7 +31,7 @@ impl Context {
 
 /// The settings that differ and that a running node does not take over.
 fn needs_restart(old: &Config, new: &Config) -> Vec<String> {
-    let (shown_old, shown_new) = (shown(old), shown(new));
+    let (shown_old, shown_new) = (settled(old), settled(new));
     let names = shown_old.keys().chain(shown_new.keys()).filter(|name| !RELOADED.contains(&name.as_str()));
     let mut differing: Vec<String> =
         names.filter(|name| shown_old.get(*name) != shown_new.get(*name)).cloned().collect();
@@ -47,6 +49,18 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<String> {
     differing.sort();
     differing.dedup();
     differing
+}
+
+/// What is shown, but for what parts take over while the node runs.
+fn settled(config: &Config) -> toml::Table {
+    let mut table = shown(config);
+    for (name, keys) in config.parts.all().filter_map(Part::reloaded) {
+        let Some(toml::Value::Array(sections)) = table.get_mut(name) else { continue };
+        for section in sections.iter_mut().filter_map(toml::Value::as_table_mut) {
+            keys.iter().for_each(|key| drop(section.remove(*key)));
+        }
+    }
+    table
 }
 
 fn shown(config: &Config) -> toml::Table {

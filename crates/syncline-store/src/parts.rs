@@ -48,7 +48,12 @@ pub static QUEUE: Migrations = Migrations {
     }),
     ..Migrations::new(
         "queue",
-        &[step!(1, "queue", "queue/1_queue"), step!(2, "inputs and control", "queue/2_tasks")],
+        &[
+            step!(1, "queue", "queue/1_queue"),
+            step!(2, "inputs and control", "queue/2_tasks"),
+            step!(3, "groups", "queue/3_groups"),
+            step!(4, "indexes of groups", "queue/4_group_indexes"),
+        ],
     )
 };
 

@@ -25,6 +25,7 @@
 mod check;
 mod enqueue;
 mod follow;
+pub(crate) mod groups;
 mod leave;
 mod order;
 mod pace;
@@ -39,11 +40,14 @@ pub(crate) mod table;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use syncline_core::queue::{
-    Answer, Breaker, Counts, Enqueued, Kind, Limits, Outcome, PauseReason, Place, Settings, Settled, Why,
+    Answer, Breaker, Counts, Enqueued, GroupSettings, Kind, Limits, Outcome, PauseReason, Place, Settings,
+    Settled, Why,
 };
 use syncline_core::time::Timestamp;
 use tokio::sync::watch;
@@ -54,6 +58,8 @@ use crate::Error;
 pub const NAME_MAX_BYTES: usize = 64;
 /// Longest key.
 pub const KEY_MAX_BYTES: usize = 1_024;
+/// Longest name of a group.
+pub const GROUP_MAX_BYTES: usize = 256;
 /// Longest result; a longer one is a failure that says so.
 pub const RESULT_MAX_BYTES: usize = 256 * 1_024;
 /// Longest input of a key.
@@ -76,11 +82,80 @@ pub struct Rules {
     pub settings: Settings,
     /// Its bounds.
     pub limits: Limits,
+    /// The pace of each of its groups, where it has any.
+    pub groups: Option<GroupSettings>,
+    /// How long results are kept; until there are too many if absent.
+    pub result_ttl: Option<Duration>,
+}
+
+/// A pace that counts instead of that of the rules, until it is taken back; what is absent stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetPace {
+    /// Calls at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Least time between calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u64>,
+    /// Calls of one group at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_concurrency: Option<u32>,
+    /// Least time between calls of one group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_interval_ms: Option<u64>,
+}
+
+impl SetPace {
+    /// `rules` with this pace.
+    #[must_use]
+    pub fn over(&self, rules: &Rules) -> Rules {
+        let mut rules = *rules;
+        rules.settings.concurrency = self.concurrency.unwrap_or(rules.settings.concurrency);
+        rules.settings.interval = self.interval_ms.map_or(rules.settings.interval, Duration::from_millis);
+        if self.group_concurrency.is_some() || self.group_interval_ms.is_some() {
+            let mut groups = rules.groups.unwrap_or(GroupSettings::UNPACED);
+            groups.concurrency = self.group_concurrency.unwrap_or(groups.concurrency);
+            groups.interval = self.group_interval_ms.map_or(groups.interval, Duration::from_millis);
+            rules.groups = Some(groups);
+        }
+        rules
+    }
+}
+
+/// Where keys with results go next.
+#[derive(Clone)]
+pub struct Next {
+    /// The queue.
+    pub queue: String,
+    /// Its rules.
+    pub rules: Rules,
+    /// Which group a key with this input is in there.
+    pub group: Option<GroupOf>,
+}
+
+/// Names the group of a key with this input.
+pub type GroupOf = Arc<dyn Fn(&str, Option<&str>) -> Option<String> + Send + Sync>;
+
+/// A group for people to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// Its name; that of keys nobody has put into a group is empty.
+    pub name: String,
+    /// Keys that wait.
+    pub waiting: usize,
+    /// Calls in flight.
+    pub running: usize,
+    /// Whether somebody holds it: see [`Queues::pause_group`].
+    pub held: bool,
+    /// Calls in a row that were not answered.
+    pub failures: u32,
+    /// When its next call may start, as far as its own pace goes.
+    pub next_call_at: Option<Instant>,
 }
 
 impl From<Settings> for Rules {
     fn from(settings: Settings) -> Self {
-        Self { settings, limits: Limits::default() }
+        Self { settings, limits: Limits::default(), groups: None, result_ttl: None }
     }
 }
 
@@ -95,6 +170,8 @@ pub struct NewTask {
     pub delay: Option<Duration>,
     /// When it is not started any more and fails instead; the newest counts.
     pub expires_in: Option<Duration>,
+    /// Its group. Of a key that is in line already it changes nothing; without one, a key that is known keeps its own.
+    pub group: Option<String>,
 }
 
 impl From<String> for NewTask {
@@ -165,7 +242,7 @@ pub trait Queues: Send + Sync {
         queue: &str,
         rules: &Rules,
         answers: Vec<(u64, Answer<String>)>,
-        then: Option<&str>,
+        then: Option<&Next>,
     ) -> Result<Vec<Ended>, Error>;
 
     /// Calls go on: their new deadlines in the order asked, `None` for those that were given up and for those whose key is gone.
@@ -181,6 +258,9 @@ pub trait Queues: Send + Sync {
         calls: &[u64],
         lease: Option<Duration>,
     ) -> Result<Vec<Option<Instant>>, Error>;
+
+    /// Which of these calls nobody wants an answer of any more: they were given up, or their key is gone. Changes nothing.
+    async fn abandoned(&self, queue: &str, calls: &[u64]) -> Result<Vec<u64>, Error>;
 
     /// Ends keys by outcomes that came from elsewhere. Kept only for keys in line, waiting or running; tells how many
     /// those were. A call under way for such a key goes on, but nobody wants its answer.
@@ -210,6 +290,23 @@ pub trait Queues: Send + Sync {
 
     /// Starts again, and lifts what pause the API asked for or its failures brought. An API that kept failing is probed first.
     async fn resume(&self, queue: &str, rules: &Rules) -> Result<(), Error>;
+
+    /// Up to `limit` groups (at most [`LIST_MAX`]) that have keys in line, calls under way, or a reason to wait, by name, from behind
+    /// `after` on.
+    async fn groups(&self, queue: &str, after: Option<&str>, limit: usize)
+    -> Result<Vec<GroupStatus>, Error>;
+
+    /// Starts nothing of a group any more, on no node, until [`resume_group`](Queues::resume_group).
+    async fn pause_group(&self, queue: &str, group: &str) -> Result<(), Error>;
+
+    /// Starts again, and lifts what pause the group's API asked for or its failures brought.
+    async fn resume_group(&self, queue: &str, rules: &Rules, group: &str) -> Result<(), Error>;
+
+    /// Sets the pace of a queue on all nodes, or with `None` gives it back to the rules that each of them has.
+    async fn set_pace(&self, queue: &str, rules: &Rules, pace: Option<SetPace>) -> Result<(), Error>;
+
+    /// Forgets the results that are older than the rules keep them; tells how many. Claims and results do so in passing.
+    async fn forget_old_results(&self, queue: &str, rules: &Rules) -> Result<usize, Error>;
 
     /// All that is known of a key.
     async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error>;
@@ -263,6 +360,8 @@ pub struct Run {
     pub attempt: u32,
     /// What it was given: JSON.
     pub input: Option<String>,
+    /// Its group.
+    pub group: Option<String>,
     /// The call must have begun by then: a caller that is later must not make it and settles it with
     /// [`Answer::NotMade`].
     pub start_by: Instant,
@@ -296,6 +395,8 @@ pub struct Entry {
     pub reason: Option<String>,
     /// What it was given: JSON. Listings leave it out.
     pub input: Option<String>,
+    /// The group it was given.
+    pub group: Option<String>,
     /// When it came to where it is, on the store's clock.
     pub changed_at: Timestamp,
     /// Where it stands in its list.
@@ -376,4 +477,10 @@ pub struct Status {
     pub paused: Option<(Instant, PauseReason)>,
     /// Whether the API is well.
     pub breaker: Breaker,
+    /// The rules in force.
+    pub rules: Rules,
+    /// Whether it has groups.
+    pub has_groups: bool,
+    /// Whether its pace was set while it runs: see [`Queues::set_pace`].
+    pub is_set: bool,
 }

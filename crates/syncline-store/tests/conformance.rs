@@ -19,6 +19,7 @@ mod conformance {
     pub(crate) mod outbox_rows;
     pub(crate) mod pooler;
     pub(crate) mod queue;
+    pub(crate) mod queue_groups;
     pub(crate) mod queue_model;
     pub(crate) mod queue_tasks;
     pub(crate) mod schedule;
@@ -131,6 +132,18 @@ conformance! {
         qu_20_a_result_that_cannot_be_kept_is_a_failure_that_says_so,
         a_listing_of_long_results_is_cut_and_can_be_gone_on_with,
         what_breaks_a_bound_of_a_queue_is_refused_and_changes_nothing,
+    }
+    queue_groups {
+        qu_32_groups_take_turns_and_a_long_one_delays_no_other,
+        qu_32_no_group_exceeds_its_interval_on_two_nodes,
+        qu_32_starts_of_one_group_side_by_side_keep_the_interval,
+        qu_32_a_group_is_held_and_let_go_and_no_other_notices,
+        qu_32_a_key_keeps_its_group_through_retries_removal_revival_and_release,
+        qu_32_keys_that_were_in_line_before_there_were_groups_are_put_into_theirs,
+        qu_32_an_unreadable_pace_loses_no_key_of_any_group,
+        qu_35_a_key_that_goes_on_is_in_the_group_that_the_next_queue_says,
+        qu_33_a_pace_that_is_set_counts_on_all_nodes_at_once_until_it_is_given_back,
+        qu_33_results_go_when_their_time_is_over_and_their_keys_run_again,
     }
     queue_tasks {
         qu_30_a_key_carries_its_newest_input_until_it_runs_and_keeps_it_for_the_next_time,

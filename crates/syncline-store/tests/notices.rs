@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use syncline_core::kv::Key;
-use syncline_core::queue::{Kind, Limits, Settings};
+use syncline_core::queue::{Kind, Settings};
 use syncline_sim::postgres::{self, Cluster};
 use syncline_sim::until;
 use syncline_store::outbox::{Kind as EntryKind, NewEntry};
@@ -59,10 +59,7 @@ async fn op_05_on_postgres_an_address_past_the_pooler_is_listened_at() {
     until_heard(&mut news, &other).await;
     // Every system hears by the same connection.
     let (mut states, mut queue) = (store.states().listen(), store.queues().changes("q").unwrap());
-    let rules = Rules {
-        settings: Settings::new(1, Duration::ZERO, Duration::from_secs(1)),
-        limits: Limits::default(),
-    };
+    let rules = Rules::from(Settings::new(1, Duration::ZERO, Duration::from_secs(1)));
     // Its first look at the queue counts as news, too.
     let mut heard = 0;
     for n in 0..5 {

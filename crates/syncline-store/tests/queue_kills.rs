@@ -12,16 +12,18 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use syncline_core::queue::{Answer, Kind, Place, Settings};
+use syncline_core::queue::{Answer, GroupSettings, Kind, Place, Settings};
 use syncline_sim::postgres;
 use syncline_store::Store;
-use syncline_store::queue::Rules;
+use syncline_store::queue::{NewTask, Rules};
 
 /// Set in the child: the store to work on.
 const WORK_ON: &str = "SYNCLINE_TEST_WORK_ON";
 const QUEUE: &str = "words";
 const KILLS_DEFAULT: usize = 10;
 const KEYS_DEFAULT: usize = 1_000;
+/// Groups, where keys are in any.
+const GROUPS: usize = 23;
 /// Keys of one claim, and of one enqueue.
 const BATCH: usize = 16;
 
@@ -32,6 +34,14 @@ mod sqlite {
         let url = format!("sqlite:{}", folder.path().join("store.db").display());
         super::kill_and_check(&url, "sqlite::qu_20_no_key_is_lost_or_done_twice_when_workers_are_killed")
             .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn qu_32_no_key_of_any_group_is_lost_or_done_twice_when_workers_are_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("store.db").display());
+        let test = "sqlite::qu_32_no_key_of_any_group_is_lost_or_done_twice_when_workers_are_killed";
+        super::kill_and_check(&url, test).await;
     }
 }
 
@@ -45,11 +55,21 @@ mod postgres_server {
         let database = tokio::task::spawn_blocking(super::postgres::database).await.unwrap();
         super::kill_and_check(&database.url, test).await;
     }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn qu_32_no_key_of_any_group_is_lost_or_done_twice_when_workers_are_killed() {
+        let test = "postgres_server::qu_32_no_key_of_any_group_is_lost_or_done_twice_when_workers_are_killed";
+        if std::env::var(super::WORK_ON).is_ok() {
+            return super::kill_and_check("", test).await;
+        }
+        let database = tokio::task::spawn_blocking(super::postgres::database).await.unwrap();
+        super::kill_and_check(&database.url, test).await;
+    }
 }
 
 async fn kill_and_check(url: &str, test: &str) {
     if let Ok(url) = env::var(WORK_ON) {
-        return work_until_done(&url).await;
+        return work_until_done(&url, test).await;
     }
     let kills = number("SYNCLINE_KILLS", KILLS_DEFAULT);
     let total = total(kills);
@@ -62,7 +82,7 @@ async fn kill_and_check(url: &str, test: &str) {
     assert!(!child(url, test, &mut ledger, None), "the last one is let finish");
 
     let store = Store::open(url).await.unwrap();
-    let (queues, rules) = (store.queues(), rules());
+    let (queues, rules) = (store.queues(), rules(test));
     let counts = queues.status(QUEUE, &rules).await.unwrap().counts;
     let mut lost = 0;
     for n in 0..total {
@@ -133,17 +153,19 @@ fn child(url: &str, test: &str, ledger: &mut Ledger, results: Option<usize>) -> 
 }
 
 /// The child: enqueues every key, a few at a time, while it works them off; ends when all are done.
-async fn work_until_done(url: &str) {
+async fn work_until_done(url: &str, test: &str) {
     let total = total(number("SYNCLINE_KILLS", KILLS_DEFAULT));
-    let (store, rules) = (Store::open(url).await.unwrap(), rules());
+    let (store, rules) = (Store::open(url).await.unwrap(), rules(test));
     let queues = store.queues();
     let enqueuing = tokio::spawn({
         let queues = store.queues();
         async move {
-            let keys: Vec<String> = (0..total).map(|n| format!("word {n}")).collect();
-            for (n, some) in keys.chunks(BATCH).enumerate() {
+            let group = |n| rules.groups.map(|_| format!("group {}", n % GROUPS));
+            let task = |n| NewTask { group: group(n), ..NewTask::from(format!("word {n}")) };
+            let tasks: Vec<NewTask> = (0..total).map(task).collect();
+            for (n, some) in tasks.chunks(BATCH).enumerate() {
                 let kind = if n % 2 == 0 { Kind::New } else { Kind::Priority };
-                queues.enqueue(QUEUE, &rules, kind, some).await.unwrap();
+                queues.enqueue_tasks(QUEUE, &rules, kind, some.to_vec()).await.unwrap();
             }
         }
     });
@@ -174,13 +196,14 @@ async fn work_until_done(url: &str) {
 }
 
 /// Calls count as lost soon, and leave slots enough to go on meanwhile.
-fn rules() -> Rules {
+fn rules(test: &str) -> Rules {
     let mut settings = Settings::new(1_000, Duration::ZERO, Duration::from_millis(1));
     settings.call_timeout = Duration::from_millis(500);
     settings.retry.max_attempts = 1_000;
     settings.retry.max_delay = Duration::from_millis(10);
     settings.breaker_threshold = u32::MAX;
-    Rules::from(settings)
+    let groups = GroupSettings { concurrency: 10, interval: Duration::ZERO };
+    Rules { groups: test.contains("qu_32").then_some(groups), ..Rules::from(settings) }
 }
 
 /// Enough keys for each of the children to be killed in the middle.

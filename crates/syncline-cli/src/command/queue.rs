@@ -1,6 +1,7 @@
 //! `syncline queue`: what waits for an outside API, how fast it goes, and what came back.
 
 mod add;
+mod control;
 mod show;
 
 use clap::{Subcommand, ValueEnum};
@@ -27,7 +28,12 @@ Examples:
   syncline queue pause words                start nothing any more, on all nodes
   syncline queue resume words               go on, also before a pause the API asked for is over
   syncline queue clear words --state waiting
-                                            forget all that wait";
+                                            forget all that wait
+  syncline queue groups pages               the groups of a queue, and how they are
+  syncline queue pause pages --group shop.example
+                                            start nothing of one group any more
+  syncline queue pace words --interval-ms 250
+                                            another pace, on all nodes, until --reset";
 
 /// Show and change paced queues.
 #[derive(clap::Args)]
@@ -65,6 +71,9 @@ enum Action {
         /// What to do with keys that are known already.
         #[arg(long, value_enum, default_value_t = Kind::New)]
         kind: Kind,
+        /// Put them into this group, instead of the one that the queue's configuration says.
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
         /// Wait for the results and print them. Exit code 1 if any key brought none.
         #[arg(long)]
         wait: bool,
@@ -111,6 +120,9 @@ enum Action {
     Pause {
         /// The queue's name.
         name: String,
+        /// Only this group of it.
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
         #[command(flatten)]
         target: Target,
     },
@@ -118,6 +130,27 @@ enum Action {
     Resume {
         /// The queue's name.
         name: String,
+        /// Only this group of it.
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List the groups of a queue: what waits, runs, and is paused.
+    Groups {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        listing: Listing,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Set the pace of a queue on all nodes, at once. What is not named stays as the configuration has it.
+    Pace {
+        /// The queue's name.
+        name: String,
+        #[command(flatten)]
+        pace: Pace,
         #[command(flatten)]
         target: Target,
     },
@@ -140,6 +173,27 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+}
+
+/// A pace to set.
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+struct Pace {
+    /// Keys worked on at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    concurrency: Option<u32>,
+    /// Least time from the end of a call to the next, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    interval_ms: Option<u64>,
+    /// Keys of one group worked on at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    group_concurrency: Option<u32>,
+    /// Least time from the end of a call to the next of the same group, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    group_interval_ms: Option<u64>,
+    /// Give the pace back to the configuration.
+    #[arg(long, conflicts_with_all = ["concurrency", "interval_ms", "group_concurrency", "group_interval_ms"])]
+    reset: bool,
 }
 
 /// Which part of a list.
@@ -193,8 +247,9 @@ impl Queue {
             Action::Show { name, state, listing, target } => {
                 show::show(&target, &name, state, &listing).await
             }
-            Action::Add { name, keys, kind, wait, target } => {
-                add::add(&target, &name, &keys.some_checked("key", check_key)?, kind, wait).await
+            Action::Add { name, keys, kind, group, wait, target } => {
+                let keys = keys.some_checked("key", check_key)?;
+                add::add(&target, &name, &keys, kind, group.as_deref(), wait).await
             }
             Action::Results { name, keys, wait, target } => {
                 add::results(&target, &name, &keys.some("key")?, wait).await
@@ -204,8 +259,14 @@ impl Queue {
                 let state = if failed { Some(GivenUp::Failed) } else { state };
                 retry(&target, &name, &keys.read()?, state).await
             }
-            Action::Pause { name, target } => control(&target, &name, "pause").await,
-            Action::Resume { name, target } => control(&target, &name, "resume").await,
+            Action::Pause { name, group, target } => {
+                control::hold(&target, &name, group.as_deref(), "pause").await
+            }
+            Action::Resume { name, group, target } => {
+                control::hold(&target, &name, group.as_deref(), "resume").await
+            }
+            Action::Groups { name, listing, target } => control::groups(&target, &name, &listing).await,
+            Action::Pace { name, pace, target } => control::pace(&target, &name, &pace).await,
             Action::Clear { name, state, target } => clear(&target, &name, state).await,
             Action::Remove { name, keys, target } => remove(&target, &name, &keys.some("key")?).await,
         }
@@ -257,15 +318,6 @@ async fn retry(target: &Target, name: &str, keys: &[String], state: Option<Given
         1 => output::line("1 key is back in line"),
         count => output::line(format_args!("{count} keys are back in line")),
     }
-}
-
-async fn control(target: &Target, name: &str, verb: &str) -> anyhow::Result<()> {
-    let path = ["api", "queues", name, verb];
-    let answer = target.client()?.ask(Method::POST, &path, &[], None::<&()>).await?;
-    if target.json {
-        return output::line(answer);
-    }
-    output::line(format_args!("{name}  {verb}d; {} keys wait", number(&answer["counts"], "waiting")))
 }
 
 async fn clear(target: &Target, name: &str, state: State) -> anyhow::Result<()> {

@@ -231,3 +231,48 @@ fn qu_20_on_postgres_too_a_killed_node_loses_no_key_and_repeats_none_after_its_r
     let database = postgres::database();
     killed_again_and_again(&[("DATABASE_URL", database.url.as_str())]);
 }
+
+#[test]
+fn qu_33_a_pace_changes_by_sighup_and_by_command_and_groups_are_shown_and_paused() {
+    let file = |interval: u32| {
+        format!(
+            "jobs = []\n[[queues]]\nname = \"pages\"\nworkers = true\ngroup = \"{{host}}\"\ninterval_ms = {interval}\n"
+        )
+    };
+    let node = Node::start(&file(5_000));
+    let path = node.folder.path().join("syncline.toml");
+    let interval = |node: &Node| node.get("/api/queues/pages")["interval_ms"].clone();
+    assert_eq!(interval(&node), 5_000);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("interval_ms = 5000", "interval_ms = 20")).unwrap();
+    node.signal(rustix::process::Signal::HUP);
+    while interval(&node) != 20 {
+        std::thread::yield_now();
+    }
+    assert!(!node.log().contains("need a restart"), "{}", node.log());
+
+    let url = node.url();
+    let ask = |arguments: &[&str]| {
+        let output = run(node.folder.path(), &[&["queue"], arguments].concat(), &[("SYNCLINE_URL", &url)]);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    ask(&["pace", "pages", "--interval-ms", "0", "--group-concurrency", "2"]);
+    let status = node.get("/api/queues/pages");
+    assert_eq!((&status["interval_ms"], &status["pace_is_set"]), (&json!(0), &json!(true)));
+    ask(&["add", "pages", "https://a.example/1", "https://b.example/1"]);
+    ask(&["add", "pages", "x", "y", "--group", "given"]);
+    ask(&["pause", "pages", "--group", "a.example"]);
+    let shown = ask(&["groups", "pages"]);
+    for line in ["a.example", "b.example", "given"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let groups: Value = serde_json::from_str(&ask(&["groups", "pages", "--json"])).unwrap();
+    let of = |name: &str| {
+        groups["groups"].as_array().unwrap().iter().find(|group| group["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&of("a.example")["paused"], &of("given")["waiting"]), (&json!(true), &json!(2)));
+    ask(&["resume", "pages", "--group", "a.example"]);
+    ask(&["pace", "pages", "--reset"]);
+    assert_eq!(interval(&node), 20);
+}

@@ -23,6 +23,9 @@ pub use enter::Entered;
 pub use leave::KeyUpdate;
 pub use next::needs_ages;
 
+use std::collections::BTreeMap;
+
+use super::group::GroupChange;
 use super::progress::Counts;
 
 /// How many ranks and ages a queue has: more than it lives to use.
@@ -61,6 +64,10 @@ pub struct Line {
     pub failed_total: i64,
     /// Results that were dropped just now because there were too many.
     pub dropped: u64,
+    /// Whether keys in line belong to groups: they take turns, and no key is the head of all.
+    pub grouped: bool,
+    /// What happened to the keys of groups just now, by the group's number.
+    pub groups: BTreeMap<i64, GroupChange>,
 }
 
 /// Where a row is. Running and waiting are told apart by the call.
@@ -97,6 +104,10 @@ pub struct Row {
     pub priority: bool,
     /// One more run was asked for while it runs.
     pub again: bool,
+    /// The number of its group while it is in line, where the queue has groups; 0 if it is in none.
+    pub group: i64,
+    /// Its group's name, where it was ever given one.
+    pub group_name: Option<String>,
 }
 
 impl Line {
@@ -137,11 +148,41 @@ impl Line {
     fn count(&mut self, row: &Row, by: i64) {
         match row.at {
             RowState::Line if row.call.is_some() => self.running += by,
-            RowState::Line => self.waiting += by,
+            RowState::Line => {
+                self.waiting += by;
+                if row.group != 0 {
+                    self.groups.entry(row.group).or_default().waiting += by;
+                }
+            }
             RowState::Retrying => self.retrying += by,
             RowState::Done => self.done += by,
             RowState::Failed => self.failed += by,
             RowState::Dead => self.dead += by,
+        }
+    }
+
+    /// Puts a row that waits and has no group into one.
+    pub fn join(&mut self, row: &mut Row, group: i64) {
+        row.group = group;
+        self.groups.entry(group).or_default().waiting += 1;
+    }
+
+    /// Notes the places of rows that were put into the line, for their groups.
+    pub fn note_places<'r>(&mut self, rows: impl IntoIterator<Item = &'r Row>) {
+        for row in rows.into_iter().filter(|row| row.group != 0 && row.is_waiting()) {
+            let change = self.groups.entry(row.group).or_default();
+            change.front = change.front.min(row.rank);
+            change.oldest = change.oldest.min(row.arrival_no);
+        }
+    }
+
+    /// That many that waited run.
+    pub(super) fn begin_grouped(&mut self, started: usize) {
+        let started = i64::try_from(started).expect("memory ends before the numbers do");
+        self.waiting -= started;
+        self.running += started;
+        if self.waiting == 0 {
+            (self.front, self.oldest) = (self.tail, self.tail);
         }
     }
 
@@ -175,7 +216,8 @@ impl Row {
     #[must_use]
     pub fn new(key: String, rank: i64, arrival_no: i64) -> Self {
         let (call, attempts, priority, again) = (None, 0, false, false);
-        Self { key, at: RowState::Line, rank, arrival_no, call, attempts, priority, again }
+        let (group, group_name) = (0, None);
+        Self { key, at: RowState::Line, rank, arrival_no, call, attempts, priority, again, group, group_name }
     }
 
     /// It runs: a call that is not among those that are marked any more.

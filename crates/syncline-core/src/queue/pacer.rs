@@ -83,6 +83,8 @@ pub struct Pacer {
     hold: Option<Hold>,
     /// Time of day less monotonic time at the last look.
     clocks_apart_ms: Option<i128>,
+    /// Whether the last look found that the time of day had been set.
+    clock_was_set: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +107,7 @@ impl Pacer {
             ended_at: None,
             hold: None,
             clocks_apart_ms: None,
+            clock_was_set: false,
         }
     }
 
@@ -112,6 +115,18 @@ impl Pacer {
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Goes by other settings from now on; what was seen counts on.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.loss_from = Timestamp::ZERO;
+    }
+
+    /// Whether the last look at what is shared found that its clock had been set.
+    #[must_use]
+    pub const fn clock_was_set(&self) -> bool {
+        self.clock_was_set
     }
 
     /// The pace as last adopted or changed: what to store.
@@ -372,7 +387,9 @@ impl Pacer {
     fn clocks_are_steady(&mut self, clock: Clock) -> bool {
         let apart = i128::from(clock.wall.as_ms()) - i128::from(clock.now.as_ms());
         let before = self.clocks_apart_ms.replace(apart);
-        before.is_none_or(|before| (apart - before).unsigned_abs() <= CLOCK_STEP.as_millis())
+        let steady = before.is_none_or(|before| (apart - before).unsigned_abs() <= CLOCK_STEP.as_millis());
+        self.clock_was_set = !steady;
+        steady
     }
 }
 

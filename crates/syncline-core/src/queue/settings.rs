@@ -18,7 +18,7 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
 /// The part of an interval within which a call that is allowed to start must do so, where several run at once.
-const START_SLACK_SHARE: u32 = 4;
+pub(super) const START_SLACK_SHARE: u32 = 4;
 
 /// The pace of one queue.
 #[derive(Debug, Clone, Copy, PartialEq)]

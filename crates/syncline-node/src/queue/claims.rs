@@ -76,7 +76,7 @@ impl Queues {
         lease: Option<Duration>,
     ) -> Result<Vec<Option<Instant>>, Error> {
         let handle = self.claimable(name)?;
-        Ok(handle.store.renew_for(name, &handle.rules, calls, lease).await?)
+        Ok(handle.store.renew_for(name, &handle.rules(), calls, lease).await?)
     }
 
     fn claimable(&self, name: &str) -> Result<Arc<QueueHandle>, Error> {
@@ -130,7 +130,7 @@ async fn claim_within(
 
 /// What can be had now, and when to look again.
 async fn claim_now(handle: &QueueHandle, ask: ClaimAsk) -> Result<(Vec<Run>, Option<Instant>), Error> {
-    let claimed = handle.store.claim_for(handle.name(), &handle.rules, ask.max, ask.lease).await?;
+    let claimed = handle.store.claim_for(handle.name(), &handle.rules(), ask.max, ask.lease).await?;
     for ended in claimed.lost {
         tracing::warn!(
             queue = handle.name(),

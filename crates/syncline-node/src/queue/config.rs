@@ -7,10 +7,10 @@ use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderName, Method};
-use syncline_core::queue::{CONCURRENCY_MAX, SPAN_MAX, Settings};
+use syncline_core::queue::{CONCURRENCY_MAX, GroupSettings, SPAN_MAX, Settings};
 use syncline_store::queue::RESULT_MAX_BYTES;
 
-use super::template::{self, Escape, KEY, Template};
+use super::template::{self, Escape, GroupTemplate, KEY, Template};
 use crate::config::{self, Found, Section, checked, setting};
 use crate::schedule::config as calls;
 use crate::secret::{REDACTED, Secret, url_secrets};
@@ -27,6 +27,9 @@ const RESULT_BYTES: u64 = 64 * 1024;
 /// Results kept, unless said otherwise, and at most.
 const RESULTS: u32 = 1_000_000;
 const RESULTS_MAX: u64 = 100_000_000;
+
+/// Longest time that results are kept, where one is named: ten years.
+const RESULT_TTL_MAX_SEC: u64 = 10 * 366 * 24 * 60 * 60;
 
 /// Most attempts at one key.
 const ATTEMPTS_MAX: u64 = 1_000;
@@ -48,6 +51,20 @@ const USUAL_OF_WORKERS: Settings = {
 const API_KEYS: [&str; 7] =
     ["url", "method", "headers", "body", "success", "failure_attempts", "result_max_bytes"];
 
+/// What of a queue is taken over while a node runs.
+pub(super) const RELOADED: [&str; 10] = [
+    "concurrency",
+    "interval_ms",
+    "retry_delay_ms",
+    "timeout_sec",
+    "max_attempts",
+    "breaker_failures",
+    "breaker_pause_sec",
+    "group_concurrency",
+    "group_interval_ms",
+    "result_ttl_sec",
+];
+
 /// A queue as declared.
 #[derive(Debug, Clone)]
 pub struct Queue {
@@ -61,6 +78,12 @@ pub struct Queue {
     pub doer: Doer,
     /// The queue that keys with results go to.
     pub then: Option<String>,
+    /// The pace of its groups, where it has any.
+    pub groups: Option<GroupSettings>,
+    /// Names the group of a key that comes without one.
+    pub group: Option<GroupTemplate>,
+    /// How long it keeps results; until there are too many if absent.
+    pub result_ttl: Option<Duration>,
 }
 
 /// Who does the work of a declared queue.
@@ -174,7 +197,7 @@ pub(super) fn secrets(queues: &[Queue]) -> Vec<String> {
 
 /// A queue as a table of the file.
 pub(super) fn print(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
-    let Queue { name, settings, results_max, doer, then } = queue;
+    let Queue { name, settings, results_max, doer, then, groups, group, result_ttl } = queue;
     writeln!(f, "\n[[queues]]")?;
     setting(f, "name", name.as_str())?;
     setting(f, "concurrency", i64::from(settings.concurrency))?;
@@ -186,6 +209,16 @@ pub(super) fn print(f: &mut fmt::Formatter<'_>, queue: &Queue) -> fmt::Result {
     setting(f, "breaker_pause_sec", settings.breaker.initial_delay.as_secs() as i64)?;
     if let Some(then) = then {
         setting(f, "then", then.as_str())?;
+    }
+    if let Some(group) = group {
+        setting(f, "group", group.as_str())?;
+    }
+    if let Some(groups) = groups {
+        setting(f, "group_concurrency", i64::from(groups.concurrency))?;
+        setting(f, "group_interval_ms", groups.interval.as_millis() as i64)?;
+    }
+    if let Some(ttl) = result_ttl {
+        setting(f, "result_ttl_sec", ttl.as_secs() as i64)?;
     }
     match doer {
         Doer::Part => Ok(()),
@@ -251,7 +284,15 @@ fn queue(section: &Section<'_>, name: Option<&Found<&str>>, of_parts: &[PartQueu
     let settings = pace(section, of_part.map_or(usual, |queue| queue.settings));
     let doer = match of_part {
         Some(_) => {
-            for key in API_KEYS.iter().chain(&["workers", "results_max", "then"]) {
+            for key in API_KEYS.iter().chain(&[
+                "workers",
+                "results_max",
+                "then",
+                "group",
+                "group_concurrency",
+                "group_interval_ms",
+                "result_ttl_sec",
+            ]) {
                 section.forbid(key, "this queue is brought by a part, and only its pace can be set");
             }
             Doer::Part
@@ -266,7 +307,31 @@ fn queue(section: &Section<'_>, name: Option<&Found<&str>>, of_parts: &[PartQueu
     };
     let results_max = section.integer("results_max", 1..=RESULTS_MAX);
     let results_max = results_max.and_then(|results| u32::try_from(results).ok()).unwrap_or(RESULTS);
-    Some(Queue { name: name_checked?, settings: settings?, results_max, doer, then: None })
+    let (group, groups) = groups(section);
+    let result_ttl = section.integer("result_ttl_sec", 1..=RESULT_TTL_MAX_SEC).map(Duration::from_secs);
+    let (name, settings) = (name_checked?, settings?);
+    Some(Queue { name, settings, results_max, doer, then: None, groups, group, result_ttl })
+}
+
+/// How keys are in groups, and the pace of each. A queue has groups if it says anything of them.
+fn groups(section: &Section<'_>) -> (Option<GroupTemplate>, Option<GroupSettings>) {
+    let span_max = u64::try_from(SPAN_MAX.as_millis()).unwrap_or(u64::MAX);
+    let template = section.text("group").and_then(|found| match GroupTemplate::parse(found.value) {
+        Ok(template) => Some(template),
+        Err(what) => {
+            section.wrong(&found, what);
+            None
+        }
+    });
+    let concurrency = section.integer("group_concurrency", 1..=u64::from(CONCURRENCY_MAX));
+    let interval = section.integer("group_interval_ms", 0..=span_max);
+    if template.is_none() && concurrency.is_none() && interval.is_none() {
+        return (None, None);
+    }
+    let usual = GroupSettings { concurrency: 1, interval: Duration::ZERO };
+    let concurrency = concurrency.and_then(|count| u32::try_from(count).ok()).unwrap_or(usual.concurrency);
+    let interval = interval.map_or(usual.interval, Duration::from_millis);
+    (template, Some(GroupSettings { concurrency, interval }))
 }
 
 /// The queue that keys go to next. Only a queue further down, or one of a part, can be named, so that none leads back.

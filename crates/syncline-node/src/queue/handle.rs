@@ -2,18 +2,22 @@
 //!
 //! The rate and the time left are measured from the store's totals, so they are those of all nodes together.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use syncline_core::queue::{Answer, Breaker, Counts, Kind, Meter, Outlook, PauseReason, Settled, Why};
+use syncline_core::queue::{
+    Answer, Breaker, Counts, GroupSettings, Kind, Meter, Outlook, PauseReason, Settled, Why,
+};
 use syncline_core::text::excerpt;
 use syncline_core::time::Timestamp;
-use syncline_store::queue::{Ended, NewTask, Queues, Rules, Status};
+use syncline_store::queue::{Ended, GroupOf, NewTask, Next, Queues, Rules, Status};
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
+use super::config::{Doer, Queue};
 use super::meters::Meters;
-use super::{Check, CheckInput, Error, Spec, rules};
+use super::{Check, CheckInput, Error, Filling, GroupTemplate, Spec, rules};
 use crate::clock;
 use crate::events::Bus;
 use crate::metrics::Registry;
@@ -36,7 +40,11 @@ pub(super) struct QueueHandle {
     pub(super) claimable: bool,
     /// Whose turn it is to look for keys, of those who wait for some on this node.
     pub(super) turn: tokio::sync::Mutex<()>,
-    pub(super) rules: Rules,
+    rules: RwLock<Rules>,
+    /// Names the group of a key that comes without one.
+    group: Option<GroupTemplate>,
+    /// Where keys with results go, once all queues are there.
+    next: RwLock<Option<Next>>,
     pub(super) store: Arc<dyn Queues>,
     pub(super) meters: Meters,
     events: Bus,
@@ -76,6 +84,12 @@ pub struct StatusView {
     pub interval_ms: u64,
     /// When a key that met a 429 comes back.
     pub retry_delay_ms: u64,
+    /// The pace of each group, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupPaceView>,
+    /// Whether the pace was set while the queue runs and counts instead of the configuration's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pace_is_set: bool,
     /// How many keys are where.
     pub counts: CountsView,
     /// Keys ever ended with a result, those forgotten since included.
@@ -96,6 +110,15 @@ pub struct StatusView {
     pub breaker: &'static str,
     /// What the next key waits for: `interval`, `busy`, `probing`, `paused`, or nothing.
     pub waits_for: Option<&'static str>,
+}
+
+/// The pace of each group of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupPaceView {
+    /// Keys of one group worked on at once.
+    pub concurrency: u32,
+    /// Least time from the end of a call to the next of the same group.
+    pub interval_ms: u64,
 }
 
 /// How many keys are where.
@@ -154,7 +177,9 @@ impl QueueHandle {
     ) -> QueueHandle {
         QueueHandle {
             meters: Meters::new(registry, &spec.name),
-            rules: rules(spec.settings, spec.results_max),
+            rules: RwLock::new(rules(&spec)),
+            group: spec.group,
+            next: RwLock::default(),
             name: spec.name,
             url: spec.url,
             check: spec.check,
@@ -171,6 +196,57 @@ impl QueueHandle {
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How it is run, as far as the configuration says.
+    pub(super) fn rules(&self) -> Rules {
+        *self.rules.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn then(&self) -> Option<&str> {
+        self.then.as_deref()
+    }
+
+    pub(super) fn set_next(&self, next: Option<Next>) {
+        *self.next.write().unwrap_or_else(PoisonError::into_inner) = next;
+    }
+
+    /// Takes over the pace of another declaration; tells whether that is another.
+    pub(super) fn take_over(&self, declared: &Queue) -> bool {
+        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let before = *rules;
+        if matches!(declared.doer, Doer::Part) {
+            // The rest of it is the part's business.
+            (rules.settings.concurrency, rules.settings.interval) =
+                (declared.settings.concurrency, declared.settings.interval);
+        } else {
+            (rules.settings, rules.groups, rules.result_ttl) =
+                (declared.settings, declared.groups, declared.result_ttl);
+        }
+        before != *rules
+    }
+
+    /// Puts a task that names no group into the one that its key or its input says.
+    pub(super) fn name_group(&self, task: &mut NewTask) -> Result<(), Error> {
+        let Some(template) = self.group.as_ref().filter(|_| task.group.is_none()) else { return Ok(()) };
+        let named = group_of(template, &task.key, task.input.as_deref());
+        // One that is known may have the input that its group is named by.
+        if named.is_err() && task.input.is_none() && template.needs_input() {
+            return Ok(());
+        }
+        let named = named.map_err(|reason| Error::Key {
+            key: excerpt(&task.key),
+            queue: self.name.clone(),
+            reason,
+        })?;
+        task.group = Some(named);
+        Ok(())
+    }
+
+    /// Names the groups of keys that come from another queue.
+    pub(super) fn group_by(&self) -> Option<GroupOf> {
+        let template = self.group.clone()?;
+        Some(Arc::new(move |key, input| group_of(&template, key, input).ok()))
     }
 
     /// The key a text stands for.
@@ -198,7 +274,7 @@ impl QueueHandle {
 
     /// How it is now.
     pub(super) async fn view(&self) -> Result<StatusView, syncline_store::Error> {
-        let status = self.store.status(&self.name, &self.rules).await?;
+        let status = self.store.status(&self.name, &self.rules()).await?;
         self.meters.show(&status);
         self.tell_dropped();
         Ok(self.shown(&status))
@@ -214,7 +290,8 @@ impl QueueHandle {
         &self,
         answers: Vec<(u64, Answer<String>)>,
     ) -> Result<Vec<Ended>, syncline_store::Error> {
-        self.store.settle_then(&self.name, &self.rules, answers, self.then.as_deref()).await
+        let next = self.next.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.store.settle_then(&self.name, &self.rules(), answers, next.as_ref()).await
     }
 
     /// Counts and tells what became of a key.
@@ -245,7 +322,7 @@ impl QueueHandle {
         self.meters.dropped.absolute(dropped);
         let due = reported.at.is_none_or(|at| at.elapsed() >= DROPPED_EVERY);
         if dropped > reported.count && due {
-            let results_max = self.rules.limits.max_results;
+            let results_max = self.rules().limits.max_results;
             let since = dropped - reported.count;
             tracing::warn!(
                 queue = self.name,
@@ -259,7 +336,8 @@ impl QueueHandle {
 
     fn shown(&self, status: &Status) -> StatusView {
         let (rate_per_sec, left_ms) = self.measure(status);
-        let settings = &self.rules.settings;
+        let settings = &status.rules.settings;
+        let groups = status.has_groups.then(|| status.rules.groups.unwrap_or(GroupSettings::UNPACED));
         let Counts { waiting, running, retrying, done, failed, dead } = status.counts;
         let (now, wall) = (Instant::now(), clock::wall());
         let at = |instant: Instant| (wall + instant.saturating_duration_since(now)).as_ms();
@@ -270,6 +348,11 @@ impl QueueHandle {
             concurrency: settings.concurrency,
             interval_ms: whole_ms(settings.interval),
             retry_delay_ms: whole_ms(settings.retry_delay),
+            groups: groups.map(|groups| GroupPaceView {
+                concurrency: groups.concurrency,
+                interval_ms: whole_ms(groups.interval),
+            }),
+            pace_is_set: status.is_set,
             counts: CountsView { waiting, running, retrying, done, failed, dead },
             done_total: status.done_total,
             failed_total: status.failed_total,
@@ -310,7 +393,7 @@ impl QueueHandle {
         measured.ended = ended;
         let held =
             status.held || status.paused.is_some() || !matches!(status.breaker, Breaker::Closed { .. });
-        let outlook = Outlook { counts: status.counts, interval: self.rules.settings.interval, held };
+        let outlook = Outlook { counts: status.counts, interval: status.rules.settings.interval, held };
         measured.meter.look(now, outlook);
         let progress = measured.meter.progress(now, outlook);
         (progress.rate_per_s, progress.time_left.map(whole_ms))
@@ -319,6 +402,30 @@ impl QueueHandle {
     fn measured(&self) -> MutexGuard<'_, Option<Measured>> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How often results are looked at that may be too old. Claims and results do so in passing.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// Has results forgotten whose time is over, until told to stop.
+pub(super) async fn forget_old_results(handle: Arc<QueueHandle>, stop: CancellationToken) {
+    loop {
+        if stop.run_until_cancelled(tokio::time::sleep(FORGET_EVERY)).await.is_none() {
+            return;
+        }
+        if handle.rules().result_ttl.is_none() {
+            continue;
+        }
+        if let Err(error) = handle.store.forget_old_results(&handle.name, &handle.rules()).await {
+            tracing::warn!(queue = handle.name, %error, "old results could not be forgotten; it is tried again");
+        }
+    }
+}
+
+/// The group of a key with this input.
+fn group_of(template: &GroupTemplate, key: &str, input: Option<&str>) -> Result<String, String> {
+    let input = input.and_then(|input| serde_json::from_str(input).ok());
+    template.expand(Filling { key, input: input.as_ref() })
 }
 
 fn new_meter(now: Timestamp) -> Meter {

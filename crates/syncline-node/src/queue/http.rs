@@ -1,6 +1,7 @@
 //! `/api/queues`: keys in, results out, and how each queue is. What workers claim is in `http/claims.rs`.
 
 mod claims;
+mod control;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,8 @@ pub(crate) struct EnqueueTask {
     not_before: Option<u64>,
     /// It is not started from then on and ends as `failed`, in milliseconds since 1970.
     expires_at: Option<u64>,
+    /// The group it belongs to, instead of the one that the queue's `group` says. A key that is in line already stays in its own.
+    group: Option<String>,
 }
 
 /// What became of them.
@@ -102,6 +105,9 @@ pub(crate) struct KeyView {
     /// What it was given; listings leave it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
+    /// Its group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
     /// When it comes back or starts, in milliseconds since 1970, where that is named.
     #[serde(rename = "dueAt", skip_serializing_if = "Option::is_none")]
     due_at: Option<u64>,
@@ -230,6 +236,7 @@ pub(super) fn routes() -> Routes {
         .with_rules(queue("manage"), routes!(clear))
         .with_rules(queue("manage"), routes!(pause))
         .with_rules(queue("manage"), routes!(resume))
+        .and(control::routes())
         .and(claims::routes())
 }
 
@@ -421,6 +428,7 @@ fn tasks(enqueue: Enqueue) -> Result<Vec<NewTask>, Error> {
                 input: task.input.map(|input| input.to_string()),
                 delay: task.not_before.map(from_now),
                 expires_in: task.expires_at.map(from_now),
+                group: task.group,
             };
             tasks.into_iter().map(task).collect()
         }
@@ -463,7 +471,7 @@ impl KeyView {
         };
         let changed_at = entry.changed_at.as_ms();
         let (key, attempts) = (entry.key, entry.attempts);
-        KeyView { key, state, input, due_at, result, reason, attempts, changed_at }
+        KeyView { key, state, input, group: entry.group, due_at, result, reason, attempts, changed_at }
     }
 }
 

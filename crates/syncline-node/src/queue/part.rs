@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use syncline_store::{Migrations, parts};
 
 use super::{Queue, Queues, config, http};
+use crate::Context;
 use crate::config::Settings;
 use crate::http::ConsoleFiles;
 use crate::part::{BuildError, Kind, Page, Part, Routes, Setup, Topic};
@@ -52,6 +53,14 @@ impl Part for QueuePart {
 
     fn verbs(&self) -> &'static [(&'static str, &'static [&'static str])] {
         &[("queue", &["urge"])]
+    }
+
+    fn reload(&self, running: &Context) -> Vec<String> {
+        running.find::<Queues>().map(|queues| queues.reload(&self.declared)).unwrap_or_default()
+    }
+
+    fn reloaded(&self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(("queues", &config::RELOADED))
     }
 
     async fn build(&self, setup: &mut Setup<'_>) -> Result<(), BuildError> {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use http::HeaderValue;
 use serde_json::Value;
+use syncline_store::queue::GROUP_MAX_BYTES;
 use url::{Host, Url};
 
 use crate::secret::redact_url;
@@ -106,6 +107,88 @@ impl Filling<'_> {
 /// Whether a text has a place for an input.
 pub(super) fn has_input(text: &str) -> bool {
     pieces(text).iter().any(|piece| matches!(piece, Piece::Input(_)))
+}
+
+/// A text that names the group of a key: `{key}`, `{input.name}`, and `{host}` or `{input.name.host}` for the host of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupTemplate {
+    text: String,
+}
+
+/// What takes the host of the address before it.
+const HOST: &str = "host";
+
+impl GroupTemplate {
+    /// Checks a template from the configuration.
+    pub fn parse(text: &str) -> Result<GroupTemplate, String> {
+        let text = text.replace("{host}", "{key.host}");
+        let template = GroupTemplate { text };
+        if template.text.len() > GROUP_MAX_BYTES {
+            return Err(format!("expected at most {GROUP_MAX_BYTES} bytes"));
+        }
+        let named = template.pieces().iter().any(|piece| !matches!(piece, (Piece::Text(_), _)));
+        if !named {
+            return Err("expected {key}, {host}, {input.name} or {input.name.host} in it".to_owned());
+        }
+        Ok(template)
+    }
+
+    /// The group of a key, or why there is none.
+    pub fn expand(&self, filling: Filling<'_>) -> Result<String, String> {
+        let mut name = String::new();
+        for (piece, of_host) in self.pieces() {
+            let text = filling.text(&piece)?;
+            name.push_str(&if of_host { host_of(&text)? } else { text });
+        }
+        if name.len() > GROUP_MAX_BYTES || name.chars().any(char::is_control) {
+            return Err(format!(
+                "its group must have at most {GROUP_MAX_BYTES} bytes and no control characters"
+            ));
+        }
+        Ok(name)
+    }
+
+    /// The text itself.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it takes more than the key.
+    pub(super) fn needs_input(&self) -> bool {
+        has_input(&self.text)
+    }
+
+    /// Its pieces, and whether only the host of each counts.
+    fn pieces(&self) -> Vec<(Piece<'_>, bool)> {
+        let mut found = Vec::new();
+        let mut rest = self.text.as_str();
+        while let Some(at) = rest.find("{key.host}") {
+            found.extend(pieces(&rest[..at]).into_iter().map(with_host));
+            found.push((Piece::Key, true));
+            rest = &rest[at + "{key.host}".len()..];
+        }
+        found.extend(pieces(rest).into_iter().map(with_host));
+        found
+    }
+}
+
+fn with_host(piece: Piece<'_>) -> (Piece<'_>, bool) {
+    match piece {
+        Piece::Input(mut path) if path.last() == Some(&HOST) => {
+            path.pop();
+            (Piece::Input(path), true)
+        }
+        piece => (piece, false),
+    }
+}
+
+/// The host of an address, in lower case and with its port if that is not the usual one; of a text without a scheme, what stands in
+/// front of its first slash.
+fn host_of(text: &str) -> Result<String, String> {
+    let address = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let url = Url::parse(&address).map_err(|error| format!("{text:?} is no address with a host: {error}"))?;
+    let host = url.host_str().ok_or_else(|| format!("{text:?} is no address with a host"))?;
+    Ok(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 /// A header's value with what belongs into its places. Line ends and other control characters are refused.
@@ -417,5 +500,23 @@ mod tests {
         assert!(Escape::Json.fill("{input.up}", "k").unwrap_err().contains("no input"));
         assert_eq!(Escape::Json.fill("[{input.list}]", filling).unwrap(), "[[1,2]]");
         assert_eq!(Escape::Json.fill("[{key}]", "-1.5e3").unwrap(), "[-1500.0]");
+    }
+
+    #[test]
+    fn qu_32_a_group_is_named_by_the_key_its_host_or_its_input() {
+        let input = serde_json::json!({ "tenant": "acme", "page": "HTTPS://Shop.Example:8443/a?b" });
+        let group = |text: &str, key: &str| {
+            GroupTemplate::parse(text).unwrap().expand(Filling { key, input: Some(&input) })
+        };
+        assert_eq!(group("{host}", "https://WWW.Example/a/b").unwrap(), "www.example");
+        assert_eq!(group("{host}", "www.example/a").unwrap(), "www.example");
+        assert_eq!(group("{input.page.host}", "x").unwrap(), "shop.example:8443");
+        assert_eq!(group("t-{input.tenant}/{key}", "k").unwrap(), "t-acme/k");
+        assert!(group("{host}", "a b").is_err());
+        assert!(group("{input.nobody}", "k").unwrap_err().contains("nobody"));
+        assert!(group("{key}", &"x".repeat(257)).is_err());
+        for bad in ["", "all", "{keys}"] {
+            assert!(GroupTemplate::parse(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -10,12 +10,13 @@
 //! queues, renewed; an answer is settled until the store has taken it; nothing that a work does, a panic included,
 //! stops the queue. On stop calls under way get some seconds to end, and what is left is given back.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
-use syncline_core::queue::Answer;
+use syncline_core::queue::{Answer, CONCURRENCY_MAX};
 use syncline_store::queue::{Claimed, Run};
 use syncline_store::{MINUTE, minute_before};
 use tokio::sync::watch;
@@ -32,6 +33,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// How long calls under way may take to end when the node stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
+/// Least time between two looks for calls whose keys were removed.
+const CANCEL_EVERY: Duration = Duration::from_millis(500);
+
 /// A run that has ended.
 type Answered = (u64, Answer<String>);
 
@@ -45,8 +49,21 @@ pub(super) async fn run(handle: Arc<QueueHandle>, work: Arc<dyn Work>, stop: Can
     };
     let give_up = CancellationToken::new();
     let runs = JoinSet::new();
-    let mut worker = Worker { handle, work, changes, runs, stop, give_up, store_failures: 0 };
+    let (cancels, looked_at, has_news) = (HashMap::new(), Instant::now(), false);
+    let mut worker = Worker {
+        handle,
+        work,
+        changes,
+        runs,
+        cancels,
+        looked_at,
+        has_news,
+        stop,
+        give_up,
+        store_failures: 0,
+    };
     while !worker.stop.is_cancelled() {
+        worker.cancel_removed().await;
         let look_at = worker.claim().await;
         worker.wait(look_at).await;
     }
@@ -58,6 +75,11 @@ struct Worker {
     work: Arc<dyn Work>,
     changes: watch::Receiver<u64>,
     runs: JoinSet<Answered>,
+    /// Ends each of them before its time.
+    cancels: HashMap<u64, CancellationToken>,
+    /// When calls whose keys were removed were last looked for, and whether anything has changed since.
+    looked_at: Instant,
+    has_news: bool,
     stop: CancellationToken,
     /// Cancelled when what still runs is to be given back.
     give_up: CancellationToken,
@@ -71,11 +93,12 @@ impl Worker {
         // Whatever changes from here on is news.
         self.changes.mark_unchanged();
         let usual = Instant::now() + LOOK_AGAIN;
-        let free = (self.handle.rules.settings.concurrency as usize).saturating_sub(self.runs.len());
+        // How many run at once is the store's to say: it may have been set while the queue runs.
+        let free = (CONCURRENCY_MAX as usize).saturating_sub(self.runs.len());
         if free == 0 {
             return usual;
         }
-        match self.handle.store.claim(self.handle.name(), &self.handle.rules, free).await {
+        match self.handle.store.claim(self.handle.name(), &self.handle.rules(), free).await {
             Ok(Claimed { runs, lost, look_at, .. }) => {
                 self.store_failures = 0;
                 for ended in lost {
@@ -88,7 +111,9 @@ impl Worker {
                 }
                 for run in runs {
                     let (handle, work) = (Arc::clone(&self.handle), Arc::clone(&self.work));
-                    self.runs.spawn(perform(handle, work, run, self.give_up.clone()));
+                    let cancel = self.give_up.child_token();
+                    self.cancels.insert(run.call, cancel.clone());
+                    self.runs.spawn(perform(handle, work, run, cancel));
                 }
                 match look_at {
                     Some(look_at) => look_at.min(usual),
@@ -104,13 +129,34 @@ impl Worker {
         }
     }
 
+    /// Ends calls whose keys were removed, on whatever node: their answers are not wanted, and their slots are.
+    async fn cancel_removed(&mut self) {
+        if self.cancels.is_empty() || !self.has_news || self.looked_at.elapsed() < CANCEL_EVERY {
+            return;
+        }
+        (self.looked_at, self.has_news) = (Instant::now(), false);
+        let calls: Vec<u64> = self.cancels.keys().copied().collect();
+        // What cannot be known now is asked again with the next change.
+        let gone = self.handle.store.abandoned(self.handle.name(), &calls).await.unwrap_or_default();
+        for call in gone {
+            if let Some(cancel) = self.cancels.remove(&call) {
+                cancel.cancel();
+            }
+        }
+    }
+
     /// Waits until there is a reason to claim again, and settles what ended meanwhile.
     async fn wait(&mut self, look_at: Instant) {
         let mut answers = Vec::new();
+        let look_at = match self.has_news && !self.cancels.is_empty() {
+            true => look_at.min(self.looked_at + CANCEL_EVERY),
+            false => look_at,
+        };
         tokio::select! {
             () = self.stop.cancelled() => {}
             () = tokio::time::sleep_until(look_at.into()) => {}
             changed = self.changes.changed() => {
+                self.has_news = true;
                 if changed.is_err() {
                     // The store is closed: nothing will change any more, and claims say so.
                     tokio::time::sleep(store_retry::PAUSE_MAX).await;
@@ -126,6 +172,9 @@ impl Worker {
         loop {
             while let Some(ended) = self.runs.try_join_next() {
                 answers.extend(ended.ok());
+            }
+            for (call, _) in &answers {
+                self.cancels.remove(call);
             }
             if answers.is_empty() {
                 return;
@@ -234,7 +283,7 @@ async fn perform(
 
 /// Ends when a run has no more time, which for a step is when it cannot be renewed any more.
 async fn out_of_time(handle: &QueueHandle, work: &dyn Work, run: &Run) -> Answer<String> {
-    let timeout = handle.rules.settings.call_timeout;
+    let timeout = handle.rules().settings.call_timeout;
     if !work.waits_for_other_queues() {
         tokio::time::sleep_until(run.deadline.into()).await;
         let reason = format!("no answer within {} s", timeout.as_secs_f64());
@@ -247,7 +296,7 @@ async fn out_of_time(handle: &QueueHandle, work: &dyn Work, run: &Run) -> Answer
         tokio::time::sleep_until(next.into()).await;
         match handle
             .store
-            .renew(handle.name(), &handle.rules, &[run.call])
+            .renew(handle.name(), &handle.rules(), &[run.call])
             .await
             .map(|renewed| renewed.first().copied())
         {

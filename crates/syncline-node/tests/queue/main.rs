@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 mod calls;
+mod groups;
 mod life;
 mod nodes;
 mod workers;

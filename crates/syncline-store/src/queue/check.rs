@@ -3,8 +3,8 @@
 use syncline_core::queue::{Answer, Outcome, REASON_MAX_BYTES};
 
 use super::{
-    INPUT_MAX_BYTES, INPUTS_MAX_BYTES, KEY_MAX_BYTES, KEYS_MAX, LIST_MAX, NAME_MAX_BYTES, NewTask,
-    RESULT_MAX_BYTES, Rules,
+    GROUP_MAX_BYTES, INPUT_MAX_BYTES, INPUTS_MAX_BYTES, KEY_MAX_BYTES, KEYS_MAX, LIST_MAX, NAME_MAX_BYTES,
+    NewTask, RESULT_MAX_BYTES, Rules,
 };
 use crate::Error;
 
@@ -56,7 +56,19 @@ pub(crate) fn inputs(tasks: &[NewTask]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Names of groups.
+pub(crate) fn groups<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
+    for name in names {
+        if name.len() > GROUP_MAX_BYTES || name.chars().any(char::is_control) {
+            let reason = format!("must have at most {GROUP_MAX_BYTES} bytes and no control characters");
+            return Err(Error::invalid("the name of a group", reason));
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn rules(rules: &Rules) -> Result<(), Error> {
+    rules.groups.map_or(Ok(()), |groups| groups.check())?;
     Ok(rules.settings.check()?)
 }
 

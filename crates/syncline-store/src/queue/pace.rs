@@ -7,8 +7,14 @@
 use serde::{Deserialize, Serialize};
 use syncline_core::queue::{Breaker, Call, Pace, Pause};
 
-/// The ages of the keys that calls are for, in the order of the pace's calls.
-pub(crate) type Ages = Vec<i64>;
+/// What calls are for, in the order of the pace's calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CallKeys {
+    /// The ages of their keys.
+    pub(crate) ages: Vec<i64>,
+    /// The numbers of their groups, 0 for none.
+    pub(crate) groups: Vec<i64>,
+}
 
 #[derive(Serialize, Deserialize)]
 struct Text {
@@ -19,6 +25,9 @@ struct Text {
     calls: Vec<u64>,
     /// Steps from age to age.
     ages: Vec<i64>,
+    /// Steps from group to group; none where no call has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<i64>,
     /// Which of the calls were renewed, and how often.
     beats: Vec<(usize, u32)>,
     /// Which of the calls have a lease of their own, in milliseconds.
@@ -30,11 +39,12 @@ struct Text {
     breaker: Breaker,
 }
 
-/// The text of `pace`, whose calls are for the keys of these ages.
-pub(crate) fn encode(pace: &Pace, ages: &[i64]) -> String {
-    let (mut last_id, mut last_age) = (0, 0);
+/// The text of `pace`, whose calls are for these keys.
+pub(crate) fn encode(pace: &Pace, keys: &CallKeys) -> String {
+    let mut last_id = 0;
     let calls = pace.calls.iter().map(|call| call.id - std::mem::replace(&mut last_id, call.id)).collect();
-    let ages = ages.iter().map(|&age| age.wrapping_sub(std::mem::replace(&mut last_age, age))).collect();
+    let ages = steps(&keys.ages);
+    let groups = if keys.groups.iter().all(|group| *group == 0) { Vec::new() } else { steps(&keys.groups) };
     let renewed = pace.calls.iter().enumerate().filter(|(_, call)| call.beat > 0);
     let text = Text {
         version: pace.version,
@@ -42,6 +52,7 @@ pub(crate) fn encode(pace: &Pace, ages: &[i64]) -> String {
         ends: pace.ends,
         calls,
         ages,
+        groups,
         beats: renewed.map(|(index, call)| (index, call.beat)).collect(),
         leases: pace
             .calls
@@ -57,9 +68,11 @@ pub(crate) fn encode(pace: &Pace, ages: &[i64]) -> String {
 }
 
 /// What [`encode`] made `text` of; `None` if that cannot be.
-pub(crate) fn decode(text: &str) -> Option<(Pace, Ages)> {
+pub(crate) fn decode(text: &str) -> Option<(Pace, CallKeys)> {
     let text: Text = serde_json::from_str(text).ok()?;
-    if text.calls.len() != text.ages.len() {
+    if text.calls.len() != text.ages.len()
+        || !(text.groups.is_empty() || text.groups.len() == text.calls.len())
+    {
         return None;
     }
     let mut id = 0_u64;
@@ -77,45 +90,56 @@ pub(crate) fn decode(text: &str) -> Option<(Pace, Ages)> {
     if let Some(index) = text.probe {
         calls.get_mut(index)?.probe = true;
     }
-    let mut age = 0_i64;
-    let ages = text.ages.iter().map(|step| {
-        age = age.wrapping_add(*step);
-        age
-    });
-    let ages = ages.collect();
+    let groups = if text.groups.is_empty() { vec![0; text.ages.len()] } else { sums(&text.groups) };
+    let keys = CallKeys { ages: sums(&text.ages), groups };
     let Text { version, starts, ends, pause, breaker, .. } = text;
     let pace = Pace { version, starts, ends, calls, pause, breaker };
-    pace.is_plausible().then_some((pace, ages))
+    pace.is_plausible().then_some((pace, keys))
+}
+
+fn steps(numbers: &[i64]) -> Vec<i64> {
+    let mut last = 0;
+    numbers.iter().map(|&number| number.wrapping_sub(std::mem::replace(&mut last, number))).collect()
+}
+
+fn sums(steps: &[i64]) -> Vec<i64> {
+    let sum = |last: &mut i64, step: &i64| {
+        *last = last.wrapping_add(*step);
+        Some(*last)
+    };
+    steps.iter().scan(0_i64, sum).collect()
 }
 
 /// The text of an API that nobody has called yet.
 pub(crate) fn empty() -> String {
-    encode(&Pace::default(), &[])
+    encode(&Pace::default(), &CallKeys::default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn busy(calls: usize) -> (Pace, Ages) {
+    fn busy(calls: usize) -> (Pace, CallKeys) {
         let mut pace = Pace::default();
         for _ in 0..calls {
             pace.start();
         }
-        (pace, (0..calls as i64).map(|n| 7_000 + n * 3).collect())
+        let ages = (0..calls as i64).map(|n| 7_000 + n * 3).collect();
+        (pace, CallKeys { ages, groups: vec![0; calls] })
     }
 
     #[test]
     fn qu_20_a_pace_survives_its_text() {
-        let (mut pace, mut ages) = busy(5);
+        let (mut pace, mut keys) = busy(5);
         pace.renew(2);
         pace.end(4, Breaker::Open { trips: 3 }, None);
-        ages.remove(3);
+        keys.ages.remove(3);
+        keys.groups = vec![0, 0, 1 << 41, 7, 0];
         let probe = pace.start_for(Some(60_000));
-        ages.push(-12);
+        keys.ages.push(-12);
         assert!(pace.call(probe).unwrap().probe);
-        assert_eq!(decode(&encode(&pace, &ages)), Some((pace, ages)));
-        assert_eq!(decode(&empty()), Some((Pace::default(), Vec::new())));
+        assert_eq!(decode(&encode(&pace, &keys)), Some((pace, keys)));
+        assert_eq!(decode(&empty()), Some((Pace::default(), CallKeys::default())));
     }
 
     #[test]

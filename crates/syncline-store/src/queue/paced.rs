@@ -7,13 +7,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use syncline_core::queue::line::Row;
-use syncline_core::queue::{Answer, Health, Kind, Limits, Outcome, Pacer, Permit, Settled, Wait, Why};
+use syncline_core::queue::{
+    Answer, Clock, Health, Kind, Limits, Outcome, Pace, Pacer, Permit, Settled, Signal, Wait, Why,
+};
 use syncline_core::time::Timestamp;
 
+use super::pace::CallKeys;
 use super::registry::ProcessClock;
 use super::row::{Details, Header, Success};
 use super::table::{Table, Work};
-use super::{Claimed, Ended, INPUT_MAX_BYTES, NewTask, Run, Status, enqueue, leave, order, pace};
+use super::{
+    Claimed, Ended, INPUT_MAX_BYTES, NewTask, Next, Rules, Run, Status, enqueue, groups, leave, order, pace,
+};
 use crate::Error;
 
 /// Retries that come back in one transaction; the rest in the next.
@@ -30,12 +35,15 @@ pub(crate) struct PacedTransaction<'a, 't, 'c> {
     table: &'a mut Table<'t, 'c>,
     pacer: &'a mut Pacer,
     clock: ProcessClock,
-    limits: Limits,
+    /// The queue's, with what was set while it runs.
+    rules: Rules,
     header: Header,
     /// The version of the pace when the header was read.
     opened: u64,
     /// The ages of the keys that calls are for.
     ages: BTreeMap<u64, i64>,
+    /// The groups that calls are of, where they are of any.
+    call_groups: BTreeMap<u64, i64>,
     /// Whether there is something to write.
     touched: bool,
 }
@@ -56,7 +64,7 @@ pub(crate) struct Settle {
     pub(crate) paced: Paced,
     pub(crate) answers: Vec<(u64, Answer<String>)>,
     /// Where keys with results go next.
-    pub(crate) then: Option<String>,
+    pub(crate) then: Option<Next>,
 }
 
 /// Lets calls go on.
@@ -75,7 +83,7 @@ pub(crate) struct Resume {
 pub(crate) struct Paced {
     pub(crate) pacer: Pacer,
     pub(crate) clock: ProcessClock,
-    pub(crate) limits: Limits,
+    pub(crate) rules: Rules,
 }
 
 impl Work for Claim {
@@ -86,11 +94,15 @@ impl Work for Claim {
         let mut transaction = PacedTransaction::open(table, &mut paced).await?;
         let lost = transaction.lose().await?;
         transaction.bring_back().await?;
-        let (runs, expired) = transaction.start(max, lease).await?;
+        transaction.touched |= groups::regroup(transaction.table, &mut transaction.header).await?;
+        let (runs, expired) = match transaction.header.grouped_since {
+            0 => transaction.start(max, lease).await?,
+            _ => transaction.start_grouped(max, lease).await?,
+        };
         transaction.close(!lost.is_empty() || expired).await?;
-        let more = runs.len() == max;
-        let claimed =
-            Claimed { runs, lost, ..rest(transaction.pacer, &transaction.header, transaction.clock, more) };
+        let turn = transaction.next_turn(runs.len() == max).await?;
+        let rest = rest(transaction.pacer, &transaction.header, transaction.clock, turn);
+        let claimed = Claimed { runs, lost, ..rest };
         Ok((claimed, paced.pacer))
     }
 }
@@ -108,10 +120,12 @@ impl Work for Settle {
         let mut transaction = PacedTransaction::open(table, &mut paced).await?;
         let seen = transaction.clock.seen(transaction.header.now());
         transaction.touched |= !answers.is_empty();
+        let calls: Vec<u64> = answers.iter().map(|(call, _)| *call).collect();
+        transaction.load_groups(&calls).await?;
         let answers: Vec<_> = answers
             .into_iter()
             .map(|(call, answer)| {
-                let health = transaction.pacer.end(seen, call, answer.signal(), rand::random());
+                let health = transaction.end_call(seen, call, answer.signal());
                 (call, answer, health)
             })
             .collect();
@@ -119,7 +133,7 @@ impl Work for Settle {
         transaction.close(true).await?;
         let dropped = transaction.header.line.dropped;
         if let Some(then) = then {
-            pass_on(table.beside(then), &ended, results).await?;
+            pass_on(table.beside(then.queue.clone()), &then, &ended, results).await?;
         }
         Ok((ended, dropped, paced.pacer))
     }
@@ -136,7 +150,8 @@ fn results_of(answers: &[(u64, Answer<String>)]) -> HashMap<u64, String> {
 
 /// Puts keys that have a result now into the next queue, with the result as their input.
 async fn pass_on(
-    mut next: Table<'_, '_>,
+    mut table: Table<'_, '_>,
+    next: &Next,
     ended: &[Ended],
     mut results: HashMap<u64, String>,
 ) -> Result<(), Error> {
@@ -145,15 +160,17 @@ async fn pass_on(
         .map(|ended| {
             // A longer one is not carried: the key would not be what it is without its input, and says so when it runs.
             let input = results.remove(&ended.call).filter(|result| result.len() <= INPUT_MAX_BYTES);
-            NewTask { input, ..NewTask::from(ended.key.clone()) }
+            let group = next.group.as_ref().and_then(|group| group(&ended.key, input.as_deref()));
+            NewTask { input, group, ..NewTask::from(ended.key.clone()) }
         })
         .collect();
     if tasks.is_empty() {
         return Ok(());
     }
     // What was done must not be undone because others are slow.
-    let limits = Limits { max_keys: u32::MAX, ..Limits::default() };
-    enqueue::Enqueue { limits, kind: Kind::Again, tasks }.run(&mut next).await??;
+    let limits = Limits { max_keys: u32::MAX, ..next.rules.limits };
+    let rules = Rules { limits, ..next.rules };
+    enqueue::Enqueue { rules, kind: Kind::Again, tasks }.run(&mut table).await??;
     Ok(())
 }
 
@@ -193,21 +210,37 @@ impl Work for Resume {
 }
 
 /// What a look at the header alone can tell a worker: `None` if it should claim.
-pub(crate) fn look(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> Option<Claimed> {
+pub(crate) fn look(
+    pacer: &mut Pacer,
+    header: &Header,
+    clock: ProcessClock,
+    rules: &Rules,
+) -> Option<Claimed> {
     let (read, _) = pace::decode(&header.pace)?;
-    pacer.adopt(clock.seen(header.now()), Some(read));
+    pacer.set_settings(header.in_force(rules).settings);
+    adopt(pacer, header, clock, read);
     let now = clock.now();
     let lost = pacer.next_loss_at().is_some_and(|at| at <= now);
     let due = header.line.next_due.is_some_and(|due| due <= header.now_ms);
     let startable =
         !header.held && (header.line.waiting > 0 || due) && pacer.ready(clock.asking(pacer)).is_ok();
-    (!lost && !startable).then(|| rest(pacer, header, clock, false))
+    let turn = Turn { now: false, at_ms: None };
+    (!lost && !startable).then(|| rest(pacer, header, clock, turn))
+}
+
+/// Takes over what was read. A queue that is not there has no clock either: to compare with it would look as if one had been set.
+fn adopt(pacer: &mut Pacer, header: &Header, clock: ProcessClock, read: Pace) {
+    if header.id != 0 {
+        pacer.adopt(clock.seen(header.now()), Some(read));
+    }
 }
 
 /// The queue for people to look at.
-pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) -> Status {
+pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock, rules: &Rules) -> Status {
+    let rules = header.in_force(rules);
+    pacer.set_settings(rules.settings);
     let unreadable = if let Some((read, _)) = pace::decode(&header.pace) {
-        pacer.adopt(clock.seen(header.now()), Some(read));
+        adopt(pacer, header, clock, read);
         false
     } else {
         true
@@ -232,11 +265,20 @@ pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock) ->
         held: header.held,
         paused: pacer.paused(now).map(|(until, reason)| (instant(until), reason)),
         breaker: pacer.pace().breaker,
+        rules,
+        has_groups: header.grouped_since != 0,
+        is_set: header.set_pace.is_some(),
     }
 }
 
+/// Whether more might have been taken, but for the pace, or when it is a group's turn.
+struct Turn {
+    now: bool,
+    at_ms: Option<i64>,
+}
+
 /// When to claim again, for one that could not take more than it did.
-fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Claimed {
+fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, turn: Turn) -> Claimed {
     let now = clock.now();
     if header.held {
         let look_at = pacer.next_loss_at().map(|at| clock.instant(at));
@@ -244,11 +286,12 @@ fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Clai
     }
     let ready = pacer.ready(clock.asking(pacer)).map_err(|wait| (wait.until, wait.why));
     let wait = if header.line.waiting == 0 { Ok(()) } else { ready };
-    let at_once = (more && wait.is_ok() && header.line.waiting > 0).then_some(now);
+    let at_once = (turn.now && wait.is_ok() && header.line.waiting > 0).then_some(now);
+    let turn = turn.at_ms.filter(|_| wait.is_ok()).map(|at| clock.translate(at, header.now_ms));
     // A retry that is due does not start before the pace allows a start: to look for it sooner would be to look all the time.
     let due = header.line.next_due.map(|due| clock.translate(due, header.now_ms));
     let due = due.map(|due| ready.err().map_or(due, |(until, _)| due.max(until)));
-    let times = [wait.err().map(|(until, _)| until), pacer.next_loss_at(), due, at_once];
+    let times = [wait.err().map(|(until, _)| until), pacer.next_loss_at(), due, at_once, turn];
     let look_at = times.into_iter().flatten().min();
     Claimed {
         runs: Vec::new(),
@@ -260,20 +303,27 @@ fn rest(pacer: &Pacer, header: &Header, clock: ProcessClock, more: bool) -> Clai
 
 impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
     async fn open(table: &'a mut Table<'t, 'c>, paced: &'a mut Paced) -> Result<Self, Error> {
-        let Paced { pacer, clock, limits } = paced;
-        let (clock, limits) = (*clock, *limits);
-        let header = table.open().await?;
+        let Paced { pacer, clock, rules } = paced;
+        let clock = *clock;
+        let mut header = table.open().await?;
+        let rules = header.in_force(rules);
+        pacer.set_settings(rules.settings);
+        header.groups.set_pace(&rules);
         let read = pace::decode(&header.pace);
         let readable = read.is_some();
-        let (read, ages) = read.map_or((None, Vec::new()), |(read, ages)| (Some(read), ages));
-        let calls = read.iter().flat_map(|pace| pace.calls.iter().map(|call| call.id));
-        let ages = calls.zip(ages).collect();
+        let (read, keys) = read.map_or((None, CallKeys::default()), |(read, keys)| (Some(read), keys));
+        let calls: Vec<u64> = read.iter().flat_map(|pace| pace.calls.iter().map(|call| call.id)).collect();
+        let ages = calls.iter().copied().zip(keys.ages).collect();
+        let in_groups = calls.into_iter().zip(keys.groups).filter(|(_, group)| *group != 0);
+        let call_groups = in_groups.collect();
         pacer.adopt(clock.seen(header.now()), read);
         let opened = pacer.pace().version;
-        let mut transaction = Self { table, pacer, clock, limits, header, opened, ages, touched: false };
+        let touched = false;
+        let mut transaction = Self { table, pacer, clock, rules, header, opened, ages, call_groups, touched };
         if !readable {
             transaction.recover().await?;
         }
+        transaction.keep_groups().await?;
         Ok(transaction)
     }
 
@@ -287,7 +337,57 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
         );
         self.header.line.forget_calls(self.header.id);
         self.touched = true;
+        groups::recover(self.table, &mut self.header).await?;
         self.table.forget_again().await
+    }
+
+    /// Begins to have groups where the rules name them, and has them wait anew where the clock they go by was set.
+    async fn keep_groups(&mut self) -> Result<(), Error> {
+        if self.rules.groups.is_some() && self.header.grouped_since == 0 && !self.header.line.is_idle() {
+            groups::begin(self.table, &mut self.header);
+            self.touched = true;
+        }
+        if self.header.grouped_since != 0 && self.pacer.clock_was_set() {
+            let interval = self.header.groups.pace().interval;
+            let until =
+                self.header.now_ms.saturating_add(1 + i64::try_from(interval.as_millis()).unwrap_or(0));
+            self.table.groups_anew(until).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the groups of these calls.
+    async fn load_groups(&mut self, calls: &[u64]) -> Result<(), Error> {
+        if self.call_groups.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = calls.iter().filter_map(|call| self.call_groups.get(call).copied()).collect();
+        groups::load(self.table, &mut self.header, ids.into_iter()).await
+    }
+
+    /// Ends a call in the pace of the queue, or of its group: what its API says then is the group's business alone.
+    fn end_call(&mut self, seen: Clock, call: u64, signal: Signal) -> Health {
+        let group = self.call_groups.remove(&call);
+        let pace = self.header.groups.pace();
+        let Some(group) = group.and_then(|group| self.header.groups.change(group)) else {
+            return self.pacer.end(seen, call, signal, rand::random());
+        };
+        let of_queue = if signal == Signal::NotMade { signal } else { Signal::Answered };
+        self.pacer.end(seen, call, of_queue, rand::random());
+        group.end(&self.rules.settings, &pace, self.header.now_ms, signal, rand::random())
+    }
+
+    /// When it is the next group's turn; in a queue without groups, whether there may be more at once.
+    async fn next_turn(&mut self, more: bool) -> Result<Turn, Error> {
+        if self.header.grouped_since == 0 {
+            return Ok(Turn { now: more, at_ms: None });
+        }
+        if self.header.line.waiting == 0 || self.header.held {
+            return Ok(Turn { now: false, at_ms: None });
+        }
+        // Keys that are in no group yet are brought into theirs at once.
+        let now = self.header.regroup_at.is_some();
+        Ok(Turn { now, at_ms: self.table.group_ready_next().await? })
     }
 
     /// Gives up the calls that nothing was heard of.
@@ -301,6 +401,15 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             return Ok(Vec::new());
         }
         self.touched = true;
+        let calls: Vec<u64> = lost.iter().map(|(call, ..)| *call).collect();
+        self.load_groups(&calls).await?;
+        let (pace, now_ms) = (self.header.groups.pace(), self.header.now_ms);
+        for call in calls {
+            let group = self.call_groups.remove(&call);
+            if let Some(group) = group.and_then(|group| self.header.groups.change(group)) {
+                group.lose(&pace, now_ms);
+            }
+        }
         self.finish(lost).await
     }
 
@@ -318,7 +427,13 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             return Ok(());
         }
         let head = enqueue::head(self.table, &self.header, self.header.line.has_head()).await?;
-        let rows = self.header.line.bring_back(retries.into_iter().map(|retry| retry.row).collect(), head);
+        let mut rows =
+            self.header.line.bring_back(retries.into_iter().map(|retry| retry.row).collect(), head);
+        groups::join(self.table, &mut self.header, &mut rows).await?;
+        // What is ready now takes part in this very claim.
+        if self.header.grouped_since != 0 {
+            groups::save(self.table, &mut self.header).await?;
+        }
         self.table.put(&rows).await
     }
 
@@ -339,7 +454,8 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             self.touched = true;
             let running = self.ages.values().copied().collect();
             let mut rows =
-                order::next(self.table, &mut self.header, &self.limits, &running, permits.len()).await?;
+                order::next(self.table, &mut self.header, &self.rules.limits, &running, permits.len())
+                    .await?;
             let mut details = HashMap::new();
             let mut late = Vec::new();
             if self.header.carries {
@@ -349,7 +465,7 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
                 *self.pacer = before;
                 permits = self.permits(rows.len(), lease);
             }
-            runs.extend(self.begin(rows, permits, &mut details));
+            runs.extend(self.begin(rows, permits, &mut details, None));
             if late.is_empty() {
                 break;
             }
@@ -357,6 +473,71 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             self.expire(late).await?;
         }
         Ok((runs, expired))
+    }
+
+    /// The same for a queue with groups: those that are ready take turns.
+    async fn start_grouped(
+        &mut self,
+        max: usize,
+        lease: Option<Duration>,
+    ) -> Result<(Vec<Run>, bool), Error> {
+        let (mut runs, mut expired) = (Vec::new(), false);
+        // Groups of calls that were lost, and of keys that have just come, are among those to choose from.
+        groups::save(self.table, &mut self.header).await?;
+        for _ in 0..EXPIRED_STEPS {
+            let most = (max - runs.len()).min(usize::try_from(self.header.line.waiting).unwrap_or(0));
+            let most = self.allowed(most, lease);
+            if self.header.held || most == 0 {
+                break;
+            }
+            let running = self.ages.values().copied().collect();
+            let (mut rows, found) =
+                groups::next(self.table, &mut self.header, &self.rules, &running, most).await?;
+            self.touched |= found;
+            if rows.is_empty() {
+                break;
+            }
+            let (mut details, mut late) = (HashMap::new(), Vec::new());
+            if self.header.carries {
+                (details, late) = self.carried(&mut rows).await?;
+            }
+            let permits = self.permits(rows.len(), lease);
+            let start_by = self.begin_in_groups(&rows).await?;
+            runs.extend(self.begin(rows, permits, &mut details, start_by));
+            if late.is_empty() {
+                break;
+            }
+            expired = true;
+            self.expire(late).await?;
+            groups::save(self.table, &mut self.header).await?;
+        }
+        Ok((runs, expired))
+    }
+
+    /// How many calls may start now, of up to `most`.
+    fn allowed(&mut self, most: usize, lease: Option<Duration>) -> usize {
+        let before = self.pacer.clone();
+        let allowed = self.permits(most, lease).len();
+        *self.pacer = before;
+        allowed
+    }
+
+    /// Counts the starts of these keys in their groups, and tells by when they must have begun, where that matters.
+    async fn begin_in_groups(&mut self, rows: &[Row]) -> Result<Option<Timestamp>, Error> {
+        let pace = self.header.groups.pace();
+        // A start is counted from when it was allowed, which is now and not when the header was read.
+        let slack = pace.start_slack();
+        let start_by = slack.map(|slack| self.clock.now() + slack);
+        let now_ms = match slack {
+            Some(_) => i64::try_from(self.table.now().await?.as_ms()).unwrap_or(i64::MAX),
+            None => self.header.now_ms,
+        };
+        for row in rows {
+            if let Some(group) = self.header.groups.change(row.group) {
+                group.start(&pace, now_ms);
+            }
+        }
+        Ok(start_by)
     }
 
     /// Permits for up to `most` calls.
@@ -389,16 +570,22 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
         rows: Vec<Row>,
         permits: Vec<Permit>,
         details: &mut HashMap<i64, Details>,
+        start_by: Option<Timestamp>,
     ) -> Vec<Run> {
         let mut runs = Vec::with_capacity(rows.len());
         for (row, permit) in rows.into_iter().zip(permits) {
             self.ages.insert(permit.call, row.arrival_no);
+            if row.group != 0 {
+                self.call_groups.insert(permit.call, row.group);
+            }
+            let start_by = start_by.map_or(permit.start_by, |at| at.min(permit.start_by));
             runs.push(Run {
                 key: row.key,
+                group: row.group_name,
                 call: permit.call,
                 attempt: u32::try_from(row.attempts).unwrap_or(0).saturating_add(1),
                 input: details.remove(&row.arrival_no).and_then(|details| details.input),
-                start_by: self.clock.instant(permit.start_by),
+                start_by: self.clock.instant(start_by),
                 deadline: self.clock.instant(permit.deadline),
             });
         }
@@ -412,7 +599,7 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             row.call = Some(0);
             updates.push(self.header.line.leave(row, Outcome::Failed(EXPIRED.to_owned()), None));
         }
-        leave::replace(self.table, &mut self.header, &self.limits, updates).await
+        leave::replace(self.table, &mut self.header, &self.rules, updates).await
     }
 
     /// Which of these calls are for keys that are still there.
@@ -451,7 +638,7 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
         }
         ended.sort_unstable_by_key(|ended| ended.call);
         self.touched |= !updates.is_empty();
-        leave::replace(self.table, &mut self.header, &self.limits, updates).await?;
+        leave::replace(self.table, &mut self.header, &self.rules, updates).await?;
         Ok(ended)
     }
 
@@ -477,7 +664,7 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
         ended.sort_unstable_by_key(|ended| ended.call);
         self.header.line.succeed(ended.len());
         self.touched |= !ended.is_empty();
-        leave::trim(self.table, &mut self.header, &self.limits, ended.len()).await?;
+        leave::trim(self.table, &mut self.header, &self.rules, ended.len()).await?;
         let left = successes.into_iter().filter_map(|Success { arrival_no, result, .. }| {
             calls.remove(&arrival_no).map(|call| (call, arrival_no, Answer::Done(result), Health::default()))
         });
@@ -490,13 +677,16 @@ impl<'a, 't, 'c> PacedTransaction<'a, 't, 'c> {
             return Ok(());
         }
         self.header.changes += i64::from(told);
-        let ages: Vec<i64> =
-            self.pacer.pace().calls.iter().filter_map(|call| self.ages.get(&call.id)).copied().collect();
+        let calls = || self.pacer.pace().calls.iter().map(|call| call.id);
+        let keys = CallKeys {
+            ages: calls().filter_map(|call| self.ages.get(&call)).copied().collect(),
+            groups: calls().map(|call| self.call_groups.get(&call).copied().unwrap_or(0)).collect(),
+        };
         let mut pace = self.pacer.pace().clone();
         if pace.has_paused_since(self.opened) {
             pace.date_pause(self.opened, self.table.now().await?);
         }
-        self.header.pace = pace::encode(&pace, &ages);
-        self.table.save(&self.header).await
+        self.header.pace = pace::encode(&pace, &keys);
+        self.table.save(&mut self.header).await
     }
 }

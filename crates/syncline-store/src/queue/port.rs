@@ -1,5 +1,6 @@
 //! The port over the tables: bounds are checked, pacers held, changes announced.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -8,13 +9,17 @@ use syncline_core::queue::{Answer, Enqueued, Kind, Outcome, Place};
 use tokio::sync::watch;
 
 use super::enqueue::Enqueue;
-use super::leave::Dequeue;
+use super::groups::Hold;
+use super::leave::{Dequeue, ForgetOld};
 use super::paced::{self, Claim, Paced, Renew, Resume, Settle};
 use super::registry::{PacerGuard, QueueRegistry};
-use super::revive::{Clear, Pause, Remove, Revive, ReviveSome};
-use super::row::Header;
+use super::revive::{ChangePace, Clear, Pause, Remove, Revive, ReviveSome};
+use super::row::{GroupRow, Header, Kept};
 use super::table::Tables;
-use super::{Claimed, Cursor, Ended, Entry, GivenUp, List, NewTask, Queues, Rules, Status, check, follow};
+use super::{
+    Claimed, Cursor, Ended, Entry, GivenUp, GroupStatus, List, NewTask, Next, Queues, Rules, SetPace, Status,
+    check, follow,
+};
 use crate::Error;
 
 /// Most answers that one transaction takes, and most bytes of results.
@@ -33,7 +38,15 @@ impl Port {
     }
 
     fn paced(&self, guard: &mut PacerGuard<'_>, rules: &Rules) -> Paced {
-        Paced { pacer: guard.copy(), clock: self.registry.clock(), limits: rules.limits }
+        Paced { pacer: guard.copy(), clock: self.registry.clock(), rules: *rules }
+    }
+
+    async fn hold(&self, queue: &str, rules: Option<Rules>, group: &str, held: bool) -> Result<(), Error> {
+        check::name(queue)?;
+        check::groups([group.to_owned()].iter())?;
+        self.tables.change(queue, Hold { rules, group: group.to_owned(), held }).await?;
+        self.changed(queue);
+        Ok(())
     }
 
     /// Others, in this process and elsewhere, hear that the queue has changed.
@@ -55,11 +68,12 @@ impl Queues for Port {
         check::name(queue)?;
         check::keys(tasks.iter().map(|task| &task.key))?;
         check::inputs(&tasks)?;
+        check::groups(tasks.iter().filter_map(|task| task.group.as_ref()))?;
         if tasks.is_empty() {
             return Ok(Enqueued::default());
         }
         let count = tasks.len();
-        let work = Enqueue { limits: rules.limits, kind, tasks };
+        let work = Enqueue { rules: *rules, kind, tasks };
         let told = self.tables.change(queue, work).await??;
         if told.ignored < count {
             self.changed(queue);
@@ -82,7 +96,7 @@ impl Queues for Port {
         // As long as the pace as last seen allows nothing, a look is enough, and keeps nobody else waiting.
         if max == 0 || !guard.is_ready(clock) {
             let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
-            if let Some(claimed) = paced::look(guard.pacer(), &header, clock) {
+            if let Some(claimed) = paced::look(guard.pacer(), &header, clock, rules) {
                 return Ok(claimed);
             }
         }
@@ -100,24 +114,23 @@ impl Queues for Port {
         queue: &str,
         rules: &Rules,
         answers: Vec<(u64, Answer<String>)>,
-        then: Option<&str>,
+        then: Option<&Next>,
     ) -> Result<Vec<Ended>, Error> {
         check::name(queue)?;
-        then.map_or(Ok(()), check::name)?;
+        then.map_or(Ok(()), |then| check::name(&then.queue))?;
         check::rules(rules)?;
         let answers = answers.into_iter().map(|(call, answer)| (call, check::answer(answer)));
         let state = self.registry.state(queue);
         let mut guard = state.enter(&rules.settings).await;
         let mut ended = Vec::new();
         for answers in in_steps(answers) {
-            let then = then.map(str::to_owned);
-            let work = Settle { paced: self.paced(&mut guard, rules), answers, then: then.clone() };
+            let work = Settle { paced: self.paced(&mut guard, rules), answers, then: then.cloned() };
             let (some, dropped, pacer) = self.tables.change(queue, work).await?;
             guard.keep(pacer);
             state.count_dropped(dropped);
             self.changed(queue);
             if let Some(then) = then {
-                self.changed(&then);
+                self.changed(&then.queue);
             }
             ended.extend(some);
         }
@@ -141,6 +154,16 @@ impl Queues for Port {
         Ok(deadlines)
     }
 
+    async fn abandoned(&self, queue: &str, calls: &[u64]) -> Result<Vec<u64>, Error> {
+        check::name(queue)?;
+        let Some(header) = self.tables.peek(queue).await? else { return Ok(calls.to_vec()) };
+        let ages = header.calls().ages_of(calls);
+        let rows = self.tables.running(ages.values().copied().collect()).await?;
+        let there: HashSet<i64> = rows.iter().map(Kept::age).collect();
+        let is_gone = |call: &&u64| ages.get(*call).is_none_or(|age| !there.contains(age));
+        Ok(calls.iter().filter(is_gone).copied().collect())
+    }
+
     async fn dequeue(
         &self,
         queue: &str,
@@ -150,7 +173,7 @@ impl Queues for Port {
         check::name(queue)?;
         check::keys(outcomes.iter().map(|(key, _)| key))?;
         let outcomes = outcomes.into_iter().map(|(key, outcome)| (key, check::outcome(outcome))).collect();
-        let (ended, dropped) = self.tables.change(queue, Dequeue { limits: rules.limits, outcomes }).await?;
+        let (ended, dropped) = self.tables.change(queue, Dequeue { rules: *rules, outcomes }).await?;
         self.registry.state(queue).count_dropped(dropped);
         if ended > 0 {
             self.changed(queue);
@@ -229,6 +252,61 @@ impl Queues for Port {
         Ok(())
     }
 
+    async fn groups(
+        &self,
+        queue: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<GroupStatus>, Error> {
+        check::name(queue)?;
+        let limit = check::limit(limit)?;
+        let Some(header) = self.tables.peek(queue).await? else { return Ok(Vec::new()) };
+        // Names have no control characters, so this is the first text behind.
+        let from = after.map_or_else(String::new, |after| format!("{after}\u{1}"));
+        let rows = self.tables.groups(&header, &from, limit).await?;
+        let clock = self.registry.clock();
+        let status = |GroupRow { name, group }: GroupRow| GroupStatus {
+            name,
+            waiting: usize::try_from(group.waiting).unwrap_or(0),
+            running: usize::try_from(group.running).unwrap_or(0),
+            held: group.held,
+            failures: u32::try_from(group.failures).unwrap_or(u32::MAX),
+            next_call_at: group
+                .ready_at
+                .filter(|_| group.waiting > 0)
+                .map(|at| clock.instant(clock.translate(at, header.now_ms))),
+        };
+        Ok(rows.into_iter().map(status).collect())
+    }
+
+    async fn pause_group(&self, queue: &str, group: &str) -> Result<(), Error> {
+        self.hold(queue, None, group, true).await
+    }
+
+    async fn resume_group(&self, queue: &str, rules: &Rules, group: &str) -> Result<(), Error> {
+        check::rules(rules)?;
+        self.hold(queue, Some(*rules), group, false).await
+    }
+
+    async fn set_pace(&self, queue: &str, rules: &Rules, pace: Option<SetPace>) -> Result<(), Error> {
+        check::name(queue)?;
+        check::rules(&pace.unwrap_or_default().over(rules))?;
+        self.tables.change(queue, ChangePace(pace)).await?;
+        self.changed(queue);
+        Ok(())
+    }
+
+    async fn forget_old_results(&self, queue: &str, rules: &Rules) -> Result<usize, Error> {
+        check::name(queue)?;
+        let (mut forgotten, mut more) = (0, rules.result_ttl.is_some());
+        while more {
+            let some;
+            (some, more) = self.tables.change(queue, ForgetOld(*rules)).await?;
+            forgotten += some;
+        }
+        Ok(forgotten)
+    }
+
     async fn entry(&self, queue: &str, key: &str) -> Result<Option<Entry>, Error> {
         check::name(queue)?;
         check::keys([key.to_owned()].iter())?;
@@ -272,7 +350,7 @@ impl Queues for Port {
         let state = self.registry.state(queue);
         let mut guard = state.enter(&rules.settings).await;
         let header = self.tables.peek(queue).await?.unwrap_or_else(Header::empty);
-        Ok(paced::status(guard.pacer(), &header, self.registry.clock()))
+        Ok(paced::status(guard.pacer(), &header, self.registry.clock(), rules))
     }
 
     async fn names(&self) -> Result<Vec<String>, Error> {

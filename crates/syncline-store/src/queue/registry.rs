@@ -130,13 +130,11 @@ impl QueueState {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits for exclusive access to the pacer, which goes by `settings`; what an earlier one with other settings saw is
-    /// forgotten, which costs an interval.
+    /// Waits for exclusive access to the pacer. A new one goes by `settings`; from then on whoever reads the header sets what is in
+    /// force, and what was seen counts on.
     pub(crate) async fn enter(&self, settings: &Settings) -> PacerGuard<'_> {
         let mut guard = self.pacer.lock().await;
-        if guard.as_ref().is_none_or(|pacer| pacer.settings() != settings) {
-            *guard = Some(Pacer::new(*settings));
-        }
+        guard.get_or_insert_with(|| Pacer::new(*settings));
         PacerGuard { guard }
     }
 }

@@ -2,10 +2,10 @@
 
 use syncline_core::queue::line::{Row, RowState};
 
-use super::List;
 use super::enqueue::head;
 use super::row::Header;
 use super::table::{Table, Work};
+use super::{List, SetPace, groups};
 use crate::Error;
 
 /// Keys that one transaction brings back, where all are to come.
@@ -22,6 +22,9 @@ pub(crate) struct Remove(pub(crate) Vec<String>);
 
 /// Forgets some of the keys in one place; brings how many, and whether there are more.
 pub(crate) struct Clear(pub(crate) List);
+
+/// Another pace than the configuration's, or that again.
+pub(crate) struct ChangePace(pub(crate) Option<SetPace>);
 
 /// Nothing starts any more.
 pub(crate) struct Pause;
@@ -57,7 +60,18 @@ impl Work for Pause {
         let mut header = table.open().await?;
         header.held = true;
         header.changes += 1;
-        table.save(&header).await
+        table.save(&mut header).await
+    }
+}
+
+impl Work for ChangePace {
+    type Made = ();
+
+    async fn run(self, table: &mut Table<'_, '_>) -> Result<(), Error> {
+        let mut header = table.open().await?;
+        header.set_pace = self.0.map(|pace| serde_json::to_string(&pace).expect("numbers have a JSON"));
+        header.changes += 1;
+        table.save(&mut header).await
     }
 }
 
@@ -113,7 +127,8 @@ async fn line_up(table: &mut Table<'_, '_>, header: &mut Header, given_up: Vec<R
     }
     let has_head = header.line.has_head() && given_up.iter().any(|row| row.priority);
     let head = head(table, header, has_head).await?;
-    let rows = header.line.revive(given_up, head);
+    let mut rows = header.line.revive(given_up, head);
+    groups::join(table, header, &mut rows).await?;
     table.put(&rows).await?;
     header.changes += 1;
     table.save(header).await?;

@@ -8,13 +8,15 @@
 //!
 //! The line's bounds save a search the entries of rows that are gone and that the database has not cleared away yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use syncline_core::queue::Place;
+use syncline_core::queue::group::Group;
 use syncline_core::queue::line::{Line, Row, RowState};
 use syncline_core::time::Timestamp;
 
-use super::{Cursor, Entry, pace};
+use super::groups::Groups;
+use super::{Cursor, Entry, Rules, SetPace, pace};
 use crate::Error;
 use crate::database::{FromRow, Row as Cells};
 
@@ -29,8 +31,23 @@ pub(crate) struct Header {
     pub(crate) carries: bool,
     /// Whether somebody holds the queue: nothing starts.
     pub(crate) held: bool,
+    /// Groups have this number or a higher one; 0 if there are none.
+    pub(crate) grouped_since: i64,
+    /// Keys in line from this rank on may be in no group yet.
+    pub(crate) regroup_at: Option<i64>,
+    /// What counts instead of the configuration, as it is kept.
+    pub(crate) set_pace: Option<String>,
     /// The store's clock when the header was read.
     pub(crate) now_ms: i64,
+    /// The groups that this transaction has to do with.
+    pub(crate) groups: Groups,
+}
+
+/// A group and its name.
+#[derive(Debug, Clone)]
+pub(crate) struct GroupRow {
+    pub(crate) name: String,
+    pub(crate) group: Group,
 }
 
 /// A key that is to come back.
@@ -90,10 +107,27 @@ impl Header {
         Calls::read(&self.pace)
     }
 
+    /// `rules`, but for what was set while the queue runs.
+    pub(crate) fn in_force(&self, rules: &Rules) -> Rules {
+        let set = self.set_pace.as_deref().and_then(|text| serde_json::from_str::<SetPace>(text).ok());
+        set.map_or(*rules, |set| set.over(rules))
+    }
+
     /// A queue that nothing was put into yet.
     pub(crate) fn empty() -> Self {
-        let (carries, held) = (false, false);
-        Self { id: 0, pace: pace::empty(), line: Line::default(), changes: 0, carries, held, now_ms: 0 }
+        Self {
+            id: 0,
+            pace: pace::empty(),
+            line: Line::default(),
+            changes: 0,
+            carries: false,
+            held: false,
+            grouped_since: 0,
+            regroup_at: None,
+            set_pace: None,
+            now_ms: 0,
+            groups: Groups::default(),
+        }
     }
 }
 
@@ -125,13 +159,20 @@ fn from_number(number: i16) -> Result<RowState, Error> {
 impl Calls {
     /// The calls that a pace, as it is stored, tells of; none if it cannot be read.
     pub(crate) fn read(pace: &str) -> Self {
-        let Some((pace, ages)) = pace::decode(pace) else { return Self::default() };
+        let Some((pace, calls)) = pace::decode(pace) else { return Self::default() };
         let ids = pace.calls.iter().map(|call| i64::try_from(call.id).unwrap_or(i64::MAX));
-        Self(ages.into_iter().zip(ids).collect())
+        Self(calls.ages.into_iter().zip(ids).collect())
     }
 
     pub(crate) fn ages(&self) -> Vec<i64> {
         self.0.keys().copied().collect()
+    }
+
+    /// The ages of the keys of these calls, as far as they are under way.
+    pub(crate) fn ages_of(&self, calls: &[u64]) -> HashMap<u64, i64> {
+        let wanted: HashSet<u64> = calls.iter().copied().collect();
+        let ids = self.0.iter().map(|(age, call)| (call.unsigned_abs(), *age));
+        ids.filter(|(call, _)| wanted.contains(call)).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -148,10 +189,14 @@ impl Calls {
 }
 
 impl Kept {
+    pub(crate) fn age(&self) -> i64 {
+        self.row.arrival_no
+    }
+
     /// What others may know of it, given the calls under way at the moment it was read.
     pub(crate) fn entry(mut self, calls: &Calls) -> Entry {
         calls.mark([&mut self.row]);
-        let Row { key, at, rank, call, attempts, priority, again, .. } = self.row;
+        let Row { key, at, rank, call, attempts, priority, again, group_name, .. } = self.row;
         let why = || self.reason.clone().unwrap_or_default().into_boxed_str();
         let place = match at {
             RowState::Line if call.is_some() => Place::Running { again },
@@ -173,6 +218,7 @@ impl Kept {
             priority,
             reason: self.reason,
             input: None,
+            group: group_name,
             changed_at: timestamp(self.changed_at),
             cursor: Cursor { order, rank },
         }
@@ -185,6 +231,7 @@ pub(crate) fn timestamp(ms: i64) -> Timestamp {
 
 impl FromRow for Header {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
+        let grouped_since: i64 = row.take(19)?;
         Ok(Self {
             id: row.take(0)?,
             pace: row.take(1)?,
@@ -203,12 +250,17 @@ impl FromRow for Header {
                 dead: row.take(13)?,
                 done_total: row.take(14)?,
                 failed_total: row.take(15)?,
-                dropped: 0,
+                grouped: grouped_since != 0,
+                ..Line::default()
             },
             changes: row.take(16)?,
             carries: row.take(17)?,
             held: row.take(18)?,
-            now_ms: row.take(19)?,
+            grouped_since,
+            regroup_at: row.take(20)?,
+            set_pace: row.take(21)?,
+            now_ms: row.take(22)?,
+            groups: Groups::default(),
         })
     }
 }
@@ -223,6 +275,8 @@ fn read_row(row: &mut Cells) -> Result<Row, Error> {
         attempts: row.take(4)?,
         priority: row.take(5)?,
         again: row.take(6)?,
+        group: row.take::<Option<i64>>(7)?.unwrap_or(0),
+        group_name: row.take(8)?,
     })
 }
 
@@ -230,10 +284,10 @@ impl Kept {
     fn read(row: &mut Cells) -> Result<Self, Error> {
         Ok(Self {
             row: read_row(row)?,
-            due: row.take::<Option<i64>>(7)?.unwrap_or(0),
-            reason: row.take(8)?,
-            result: row.take(9)?,
-            changed_at: row.take(10)?,
+            due: row.take::<Option<i64>>(9)?.unwrap_or(0),
+            reason: row.take(10)?,
+            result: row.take(11)?,
+            changed_at: row.take(12)?,
         })
     }
 }
@@ -241,6 +295,27 @@ impl Kept {
 impl FromRow for Row {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
         read_row(&mut row)
+    }
+}
+
+impl FromRow for GroupRow {
+    fn from_row(mut row: Cells) -> Result<Self, Error> {
+        Ok(Self {
+            name: row.take(1)?,
+            group: Group {
+                id: row.take(0)?,
+                waiting: row.take(2)?,
+                running: row.take(3)?,
+                front: row.take(4)?,
+                oldest: row.take(5)?,
+                overtakes: row.take(6)?,
+                next_at: row.take(7)?,
+                failures: row.take(8)?,
+                ready_at: row.take(9)?,
+                turn: row.take(10)?,
+                held: row.take(11)?,
+            },
+        })
     }
 }
 
@@ -252,7 +327,7 @@ impl FromRow for Details {
 
 impl FromRow for Retry {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
-        Ok(Self { due: row.take(7)?, row: read_row(&mut row)? })
+        Ok(Self { due: row.take(9)?, row: read_row(&mut row)? })
     }
 }
 
@@ -264,8 +339,8 @@ impl FromRow for Kept {
 
 impl FromRow for Known {
     fn from_row(mut row: Cells) -> Result<Self, Error> {
-        let pace: Option<String> = row.take(11)?;
-        let (kept, input) = (Kept::read(&mut row)?, row.take(12)?);
+        let pace: Option<String> = row.take(13)?;
+        let (kept, input) = (Kept::read(&mut row)?, row.take(14)?);
         Ok(Self { kept, calls: Calls::read(&pace.unwrap_or_default()), input })
     }
 }

@@ -9,19 +9,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Serialize;
+use syncline_core::queue::group::Group;
 use syncline_core::queue::line::{KeyUpdate, Row, RowState};
 use syncline_core::time::Timestamp;
 
 use super::registry::QueueRegistry;
-use super::row::{Details, Header, Kept, Known, Retry, Success, number, timestamp};
-use super::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX};
+use super::row::{Details, GroupRow, Header, Kept, Known, Retry, Success, number, timestamp};
+use super::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX, groups};
 use crate::database::{Database, Transaction, shared_statements, statements, statements_of, values};
 use crate::{Backend, Error};
 
-shared_statements!("queue": SAVE, AGES, ENTRY, NAMES);
+shared_statements!("queue": SAVE, AGES, ENTRY, NAMES, GROUPS, GROUPS_ANEW, GROUPS_HELD, FORGET_GROUPS);
 statements!("queue":
     OPEN, PEEK, CLOCK, CREATE, LINE, FORGET_AGAIN, RETRIES, ENDED, TRIM, FIND, AGED, PUT, SUCCEED, REPLACE, SET_DETAILS, DETAILS, DELETE, OLDEST,
-    LIST_RUNNING, LIST_WAITING, LIST_RETRYING, LIST_ENDED, VERSIONS);
+    LIST_RUNNING, LIST_WAITING, LIST_RETRYING, LIST_ENDED, VERSIONS, OLD_RESULTS, PUT_GROUPED, SET_GROUPS, GROUPS_NAMED, GROUPS_NUMBERED,
+    GROUPS_READY, GROUP_READY_NEXT, GROUP_LINE, GROUP_AGES, PUT_GROUPS, DELETE_GROUPS);
 statements_of!("queue.postgres": ANNOUNCE);
 
 /// One change of one queue, made in one transaction.
@@ -68,7 +70,8 @@ impl Tables {
         self.database
             .write(move |transaction| {
                 Box::pin(async move {
-                    work.run(&mut Table { transaction, queue, id: 0, now_ms: 0, was_idle: false }).await
+                    let (id, now_ms, was_idle, grouped_since) = (0, 0, false, 0);
+                    work.run(&mut Table { transaction, queue, id, now_ms, was_idle, grouped_since }).await
                 })
             })
             .await
@@ -120,6 +123,16 @@ impl Tables {
         self.database.query(sql, values).await
     }
 
+    /// Up to `limit` groups of a queue, by name.
+    pub(crate) async fn groups(
+        &self,
+        header: &Header,
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<GroupRow>, Error> {
+        self.database.query(GROUPS, values![header.id, after, limit]).await
+    }
+
     /// The names of all queues.
     pub(crate) async fn names(&self) -> Result<Vec<String>, Error> {
         let names: Vec<(String,)> = self.database.query(NAMES, values![]).await?;
@@ -140,6 +153,8 @@ pub(crate) struct Table<'t, 'c> {
     now_ms: i64,
     /// Whether there was nothing to do in it.
     was_idle: bool,
+    /// Groups have this number or a higher one; 0 if there are none.
+    grouped_since: i64,
 }
 
 /// What was deleted of the oldest results.
@@ -153,7 +168,8 @@ pub(crate) struct Trimmed {
 impl<'c> Table<'_, 'c> {
     /// Another queue, in the same transaction.
     pub(crate) fn beside(&mut self, queue: String) -> Table<'_, 'c> {
-        Table { transaction: &mut *self.transaction, queue, id: 0, now_ms: 0, was_idle: false }
+        let (id, now_ms, was_idle, grouped_since) = (0, 0, false, 0);
+        Table { transaction: &mut *self.transaction, queue, id, now_ms, was_idle, grouped_since }
     }
 }
 
@@ -172,6 +188,7 @@ impl Table<'_, '_> {
             header.ok_or_else(|| Error::invalid("queue", format!("would be one more than {QUEUES_MAX}")))?;
         header.line.begin(header.id);
         (self.id, self.now_ms, self.was_idle) = (header.id, header.now_ms, header.line.is_idle());
+        self.grouped_since = header.grouped_since;
         Ok(header)
     }
 
@@ -184,7 +201,8 @@ impl Table<'_, '_> {
     /// Writes the header. Where the queue had nothing to do and now has, that is announced with the transaction itself: nobody looks
     /// at an idle queue more than once a minute, and a process may die between a commit and what it announces afterwards. A busy
     /// queue is looked at, and its transactions do not pay for that.
-    pub(crate) async fn save(&mut self, header: &Header) -> Result<(), Error> {
+    pub(crate) async fn save(&mut self, header: &mut Header) -> Result<(), Error> {
+        groups::save(self, header).await?;
         let values = values![
             header.id,
             &header.pace,
@@ -205,6 +223,9 @@ impl Table<'_, '_> {
             header.changes,
             header.carries,
             header.held,
+            header.grouped_since,
+            header.regroup_at,
+            header.set_pace.clone(),
         ];
         self.transaction.execute(SAVE, &values).await?;
         if self.was_idle && !header.line.is_idle() && self.transaction.backend() == Backend::Postgres {
@@ -213,24 +234,43 @@ impl Table<'_, '_> {
         Ok(())
     }
 
+    async fn rows(
+        &mut self,
+        sql: crate::database::Sql,
+        values: &[crate::database::Value],
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows: Vec<Row> = self.transaction.query(sql, values).await?;
+        self.forget_old_groups(&mut rows);
+        Ok(rows)
+    }
+
+    /// A number of a group that is not one any more, or that a row has kept from when it was in line, means nothing.
+    fn forget_old_groups<'r>(&self, rows: impl IntoIterator<Item = &'r mut Row>) {
+        for row in rows {
+            if self.grouped_since == 0 || row.group < self.grouped_since || row.at != RowState::Line {
+                row.group = 0;
+            }
+        }
+    }
+
     /// The rows of these keys, as far as there are any, in no order.
     pub(crate) async fn find(&mut self, keys: &[String]) -> Result<Vec<Row>, Error> {
-        self.transaction.query(FIND, &values![self.id, keys.to_vec()]).await
+        self.rows(FIND, &values![self.id, keys.to_vec()]).await
     }
 
     /// The first in line, by rank; what runs may be among them. None that waits has a rank below `from`.
     pub(crate) async fn line(&mut self, from: i64, limit: usize) -> Result<Vec<Row>, Error> {
-        self.transaction.query(LINE, &values![self.id, from, limit as i64]).await
+        self.rows(LINE, &values![self.id, from, limit as i64]).await
     }
 
     /// Those in line longest, by age; what runs may be among them. None that waits has an age below `from`, nor above `to`.
     pub(crate) async fn ages(&mut self, from: i64, to: i64, limit: usize) -> Result<Vec<Row>, Error> {
-        self.transaction.query(AGES, &values![from, to, limit as i64]).await
+        self.rows(AGES, &values![from, to, limit as i64]).await
     }
 
     /// The rows in line of these ages, in no order.
     pub(crate) async fn aged(&mut self, ages: &[i64]) -> Result<Vec<Row>, Error> {
-        self.transaction.query(AGED, &values![ages.to_vec()]).await
+        self.rows(AGED, &values![ages.to_vec()]).await
     }
 
     /// Forgets that keys in line were asked for again. Looks at the whole line.
@@ -240,17 +280,23 @@ impl Table<'_, '_> {
 
     /// The first retries, by due time.
     pub(crate) async fn retries(&mut self, limit: usize) -> Result<Vec<Retry>, Error> {
-        self.transaction.query(RETRIES, &values![self.id, limit as i64]).await
+        let mut retries: Vec<Retry> =
+            self.transaction.query(RETRIES, &values![self.id, limit as i64]).await?;
+        self.forget_old_groups(retries.iter_mut().map(|retry| &mut retry.row));
+        Ok(retries)
     }
 
     /// The oldest of those that ended in this place, by rank.
     pub(crate) async fn ended(&mut self, at: RowState, limit: usize) -> Result<Vec<Row>, Error> {
-        self.transaction.query(ENDED, &values![self.id, limit as i64, number(at)]).await
+        self.rows(ENDED, &values![self.id, limit as i64, number(at)]).await
     }
 
     /// Inserts rows that are in line, or replaces them by their keys.
     pub(crate) async fn put(&mut self, rows: &[Row]) -> Result<(), Error> {
         let mut values = values![self.id, self.now_ms];
+        if self.grouped_since != 0 {
+            return self.put_grouped(rows, values).await;
+        }
         match self.transaction.backend() {
             Backend::Sqlite => values.push(json(rows, |row| {
                 (&row.key, row.rank, row.arrival_no, row.attempts_before(), row.priority, row.again)
@@ -265,6 +311,32 @@ impl Table<'_, '_> {
             ]),
         }
         self.transaction.execute(PUT, &values).await.map(drop)
+    }
+
+    /// The same with their groups.
+    async fn put_grouped(
+        &mut self,
+        rows: &[Row],
+        mut values: Vec<crate::database::Value>,
+    ) -> Result<(), Error> {
+        match self.transaction.backend() {
+            Backend::Sqlite => values.push(json(rows, |row| {
+                let Row { key, rank, arrival_no, priority, again, group, group_name, .. } = row;
+                let group = (*group != 0).then_some(*group);
+                (key, *rank, *arrival_no, row.attempts_before(), *priority, *again, group, group_name)
+            })),
+            Backend::Postgres => values.extend(values![
+                column(rows, |row| row.key.clone()),
+                column(rows, |row| row.rank),
+                column(rows, |row| row.arrival_no),
+                column(rows, |row| i64::from(row.attempts_before())),
+                column(rows, |row| row.priority),
+                column(rows, |row| row.again),
+                column(rows, |row| (row.group != 0).then_some(row.group)),
+                column(rows, |row| row.group_name.clone()),
+            ]),
+        }
+        self.transaction.execute(PUT_GROUPED, &values).await.map(drop)
     }
 
     /// Keeps the results of runs whose keys are in line and were not asked for again; tells ages and keys of those.
@@ -339,11 +411,154 @@ impl Table<'_, '_> {
     /// how many of them were done and how many failed.
     pub(crate) async fn trim(&mut self, from: i64, limit: usize) -> Result<Trimmed, Error> {
         let oldest = self.transaction.query_first(OLDEST, &values![self.id, from, limit as i64]).await?;
-        let (up_to, done, failed): (Option<i64>, i64, i64) = oldest.unwrap_or_default();
+        self.trim_to(from, oldest.unwrap_or_default()).await
+    }
+
+    /// The same for up to `limit` of those that are from `before` or older.
+    pub(crate) async fn trim_old(&mut self, from: i64, limit: usize, before: i64) -> Result<Trimmed, Error> {
+        let values = values![self.id, from, limit as i64, before];
+        let oldest = self.transaction.query_first(OLD_RESULTS, &values).await?;
+        self.trim_to(from, oldest.unwrap_or_default()).await
+    }
+
+    async fn trim_to(
+        &mut self,
+        from: i64,
+        (up_to, done, failed): (Option<i64>, i64, i64),
+    ) -> Result<Trimmed, Error> {
         if let Some(up_to) = up_to {
             self.transaction.execute(TRIM, &values![self.id, from, up_to]).await?;
         }
         Ok(Trimmed { up_to, done, failed })
+    }
+}
+
+/// Groups.
+impl Table<'_, '_> {
+    /// From here on rows are written with their groups.
+    pub(crate) fn begin_groups(&mut self, grouped_since: i64) {
+        self.grouped_since = grouped_since;
+    }
+
+    /// Puts keys in line, named by their ages, into groups.
+    pub(crate) async fn set_groups(&mut self, joined: &[(i64, i64)]) -> Result<(), Error> {
+        let values = match self.transaction.backend() {
+            Backend::Sqlite => vec![json(joined, |joined| joined)],
+            Backend::Postgres => {
+                values![column(joined, |joined| joined.0), column(joined, |joined| joined.1)]
+            }
+        };
+        self.transaction.execute(SET_GROUPS, &values).await.map(drop)
+    }
+
+    /// The groups of these names, as far as there are any, in no order.
+    pub(crate) async fn groups_named(&mut self, names: Vec<String>) -> Result<Vec<GroupRow>, Error> {
+        self.transaction.query(GROUPS_NAMED, &values![self.id, names]).await
+    }
+
+    /// The same by their numbers.
+    pub(crate) async fn groups_numbered(&mut self, ids: Vec<i64>) -> Result<Vec<GroupRow>, Error> {
+        self.transaction.query(GROUPS_NUMBERED, &values![ids]).await
+    }
+
+    /// The groups that may start at `now_ms`, in turn.
+    pub(crate) async fn groups_ready(&mut self, now_ms: i64, limit: usize) -> Result<Vec<GroupRow>, Error> {
+        self.transaction.query(GROUPS_READY, &values![self.id, now_ms, limit as i64]).await
+    }
+
+    /// When the next group may start.
+    pub(crate) async fn group_ready_next(&mut self) -> Result<Option<i64>, Error> {
+        let next: Option<(i64,)> = self.transaction.query_first(GROUP_READY_NEXT, &values![self.id]).await?;
+        Ok(next.map(|(ready_at,)| ready_at))
+    }
+
+    /// The first in line of each of these groups, by rank; what runs may be among them. Each is asked for with how many.
+    pub(crate) async fn group_line(&mut self, asked: &[(&Group, usize)]) -> Result<Vec<Row>, Error> {
+        let asked: Vec<_> = asked.iter().map(|(group, most)| (group.id, group.front, *most as i64)).collect();
+        self.of_groups(GROUP_LINE, &asked).await
+    }
+
+    /// The same by age.
+    pub(crate) async fn group_ages(&mut self, asked: &[(&Group, usize)]) -> Result<Vec<Row>, Error> {
+        let asked: Vec<_> =
+            asked.iter().map(|(group, most)| (group.id, group.oldest, *most as i64)).collect();
+        self.of_groups(GROUP_AGES, &asked).await
+    }
+
+    async fn of_groups(
+        &mut self,
+        sql: crate::database::Sql,
+        asked: &[(i64, i64, i64)],
+    ) -> Result<Vec<Row>, Error> {
+        match self.transaction.backend() {
+            // There a statement costs no more than its rows.
+            Backend::Sqlite => {
+                let mut rows = Vec::new();
+                for (id, from, most) in asked {
+                    rows.append(&mut self.rows(sql, &values![*id, *from, *most]).await?);
+                }
+                Ok(rows)
+            }
+            Backend::Postgres => {
+                let values = values![
+                    column(asked, |one| one.0),
+                    column(asked, |one| one.1),
+                    column(asked, |one| one.2)
+                ];
+                self.rows(sql, &values).await
+            }
+        }
+    }
+
+    /// Writes groups.
+    pub(crate) async fn put_groups(&mut self, rows: &[GroupRow]) -> Result<(), Error> {
+        let mut values = values![self.id];
+        match self.transaction.backend() {
+            Backend::Sqlite => values.push(json(rows, |GroupRow { name, group }| {
+                let Group { id, waiting, running, front, oldest, overtakes, next_at, .. } = *group;
+                let Group { failures, ready_at, turn, held, .. } = *group;
+                (
+                    id, name, waiting, running, front, oldest, overtakes, next_at, failures, ready_at, turn,
+                    held,
+                )
+            })),
+            Backend::Postgres => values.extend(values![
+                column(rows, |row| row.group.id),
+                column(rows, |row| row.name.clone()),
+                column(rows, |row| row.group.waiting),
+                column(rows, |row| row.group.running),
+                column(rows, |row| row.group.front),
+                column(rows, |row| row.group.oldest),
+                column(rows, |row| row.group.overtakes),
+                column(rows, |row| row.group.next_at),
+                column(rows, |row| row.group.failures),
+                column(rows, |row| row.group.ready_at),
+                column(rows, |row| row.group.turn),
+                column(rows, |row| row.group.held),
+            ]),
+        }
+        self.transaction.execute(PUT_GROUPS, &values).await.map(drop)
+    }
+
+    /// Deletes groups by their numbers.
+    pub(crate) async fn delete_groups(&mut self, ids: Vec<i64>) -> Result<(), Error> {
+        self.transaction.execute(DELETE_GROUPS, &values![ids]).await.map(drop)
+    }
+
+    /// Has every group wait until `time_ms`, now that the clock tells nothing of how long they have waited.
+    pub(crate) async fn groups_anew(&mut self, time_ms: i64) -> Result<(), Error> {
+        self.transaction.execute(GROUPS_ANEW, &values![self.id, time_ms]).await.map(drop)
+    }
+
+    /// The names of the groups that somebody holds.
+    pub(crate) async fn groups_held(&mut self) -> Result<Vec<String>, Error> {
+        let names: Vec<(String,)> = self.transaction.query(GROUPS_HELD, &values![self.id]).await?;
+        Ok(names.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// Deletes all groups.
+    pub(crate) async fn forget_groups(&mut self) -> Result<(), Error> {
+        self.transaction.execute(FORGET_GROUPS, &values![self.id]).await.map(drop)
     }
 }
 

@@ -50,7 +50,7 @@ impl Pair {
         Self {
             name: format!("model-{seed}"),
             store: fixture.store.queues(),
-            rules: Rules { settings, limits },
+            rules: Rules { limits, ..Rules::from(settings) },
             model: Queue::new(limits, RandomState::default()),
             running: Vec::new(),
             dice: StdRng::seed_from_u64(seed),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use syncline_core::queue::{Answer, Kind, Place, Settings, Settled};
 use syncline_store::Error;
-use syncline_store::queue::{INPUT_MAX_BYTES, List, NewTask, Queues, Rules, Run};
+use syncline_store::queue::{INPUT_MAX_BYTES, List, NewTask, Next, Queues, Rules, Run};
 
 use super::fixture::{Fixture, until};
 
@@ -13,6 +13,10 @@ const QUEUE: &str = "work";
 
 fn rules() -> Rules {
     Rules::from(Settings::new(200, Duration::ZERO, Duration::from_millis(1)))
+}
+
+fn next_queue() -> Next {
+    Next { queue: "next".to_owned(), rules: rules(), group: None }
 }
 
 fn task(key: &str, input: &str) -> NewTask {
@@ -217,8 +221,8 @@ pub(crate) async fn qu_35_a_key_with_a_result_is_in_the_next_queue_in_the_same_m
         (runs[2].call, Answer::Done("old".to_owned())),
     ];
     changes.mark_unchanged();
-    queues.settle_then(QUEUE, &rules(), answers.clone(), Some("next")).await.unwrap();
-    assert_eq!(queues.settle_then(QUEUE, &rules(), answers, Some("next")).await.unwrap(), [], "once");
+    queues.settle_then(QUEUE, &rules(), answers.clone(), Some(&next_queue())).await.unwrap();
+    assert_eq!(queues.settle_then(QUEUE, &rules(), answers, Some(&next_queue())).await.unwrap(), [], "once");
     tokio::time::timeout(Duration::from_secs(20), changes.changed()).await.unwrap().unwrap();
     let next = others.claim("next", &rules(), 9).await.unwrap().runs;
     assert_eq!(
@@ -232,7 +236,12 @@ pub(crate) async fn qu_35_a_key_with_a_result_is_in_the_next_queue_in_the_same_m
     let again = claim(&queues, 9).await;
     assert_eq!(carried(&again), [("again", Some("2"))]);
     queues
-        .settle_then(QUEUE, &rules(), vec![(again[0].call, Answer::Done("new".to_owned()))], Some("next"))
+        .settle_then(
+            QUEUE,
+            &rules(),
+            vec![(again[0].call, Answer::Done("new".to_owned()))],
+            Some(&next_queue()),
+        )
         .await
         .unwrap();
     let next = others.claim("next", &rules(), 9).await.unwrap().runs;

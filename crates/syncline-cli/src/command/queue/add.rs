@@ -21,6 +21,7 @@ pub(super) async fn add(
     name: &str,
     keys: &[String],
     kind: Kind,
+    group: Option<&str>,
     wait: bool,
 ) -> anyhow::Result<()> {
     let client = target.client()?;
@@ -28,7 +29,14 @@ pub(super) async fn add(
     let listener = if wait { Some(Listener::open(&client, "queue").await?) } else { None };
     let mut totals = [("added", 0), ("moved", 0), ("again", 0), ("unchanged", 0)];
     for batch in keys.chunks(BATCH) {
-        let body = json!({ "kind": kind.name(), "keys": batch });
+        let body = match group {
+            None => json!({ "kind": kind.name(), "keys": batch }),
+            Some(group) => {
+                let tasks: Vec<Value> =
+                    batch.iter().map(|key| json!({ "key": key, "group": group })).collect();
+                json!({ "kind": kind.name(), "tasks": tasks })
+            }
+        };
         let answer = client.ask(Method::POST, &["api", "queues", name], &[], Some(&body)).await?;
         totals.iter_mut().for_each(|(field, total)| *total += number(&answer, field));
     }

@@ -144,7 +144,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-fn pace(queue: &Value) -> String {
+pub(super) fn pace(queue: &Value) -> String {
     let at_once = number(queue, "concurrency");
     match number(queue, "interval_ms") {
         0 => format!("{at_once} at once"),

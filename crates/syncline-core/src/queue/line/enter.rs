@@ -28,7 +28,7 @@ impl Line {
     /// Whether the first in line is a head, which is to run before anything that comes.
     #[must_use]
     pub fn has_head(&self) -> bool {
-        self.running == 0 && self.waiting > 0
+        self.running == 0 && self.waiting > 0 && !self.grouped
     }
 
     /// Puts keys into the line, or none of them if there is no room. `found` are the rows of those that are known, `head` is the first in

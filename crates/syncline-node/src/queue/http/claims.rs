@@ -70,6 +70,9 @@ pub(crate) struct ClaimedTask {
     /// What the key was given when it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
+    /// Its group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
     /// The claim ends after this long, in milliseconds, counted from before it was asked for, unless it is extended.
     lease_ms: u64,
 }
@@ -338,6 +341,7 @@ impl ClaimedTask {
             token: run.call.to_string(),
             attempt: run.attempt,
             input: run.input.and_then(|input| serde_json::from_str(&input).ok()),
+            group: run.group,
             lease_ms: left_ms(run.deadline),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use syncline_core::kv::{Condition as KeyCondition, Key};
 use syncline_core::lock::{LeaseId, Name, Ttl};
 use syncline_core::outbox::{EntityType, Moment, SenderId, Verdict};
-use syncline_core::queue::{Answer, Kind, Outcome};
+use syncline_core::queue::{Answer, GroupSettings, Kind, Outcome};
 use syncline_core::schedule::{Bucket, Cost, Reason};
 use syncline_core::state::names::HORIZON;
 use syncline_core::state::{ServerWrite, Space, Value};
@@ -15,7 +15,7 @@ use syncline_store::inbox::Arrival;
 use syncline_store::kv::Operation;
 use syncline_store::lock::Request;
 use syncline_store::outbox::{self, NewEntry, Receipt, Which};
-use syncline_store::queue::{GivenUp, List, NewTask};
+use syncline_store::queue::{GivenUp, KEYS_MAX, List, NewTask, Rules};
 use syncline_store::schedule::{self, Dead, Ending, Filter, Intent, Keep, Nodes, Show};
 use syncline_store::state::{Asked, Batch, Condition};
 
@@ -85,6 +85,7 @@ async fn queue(store: &Store, size: usize, round: usize) {
     queues.status("own", &rules).await.unwrap();
     queues.entry("own", "key 7").await.unwrap();
     queues.names().await.unwrap();
+    grouped(store, size, round).await;
     let mut few = rules;
     few.limits.max_results = 5;
     queues.enqueue("own", &few, Kind::New, &[format!("one more {round}")]).await.unwrap();
@@ -266,4 +267,43 @@ async fn state(store: &Store, round: usize) {
     let put = ServerWrite::Put { value: Value::read("{}").unwrap(), schema: None };
     states.write(&space, "entity8", put, Condition::None).await.unwrap();
     states.write(&space, &format!("new {round}"), ServerWrite::Remove, Condition::None).await.unwrap();
+}
+
+/// The same for a queue with groups, of which one has most keys.
+async fn grouped(store: &Store, size: usize, round: usize) {
+    let queues = store.queues();
+    let groups = GroupSettings { concurrency: 2, interval: Duration::ZERO };
+    let rules = Rules { groups: Some(groups), result_ttl: Some(Duration::from_secs(3_600)), ..rules() };
+    let task = |group: String, key: String| NewTask { group: Some(group), ..NewTask::from(key) };
+    if round == 0 {
+        let keys: Vec<NewTask> = (0..size)
+            .map(|n| {
+                let group = if n % 2 == 0 { "long".to_owned() } else { format!("group {}", n % (size / 4)) };
+                task(group, format!("grouped {n}"))
+            })
+            .collect();
+        for some in keys.chunks(KEYS_MAX) {
+            queues.enqueue_tasks("grouped", &rules, Kind::New, some.to_vec()).await.unwrap();
+        }
+    }
+    let fresh = (0..5).map(|n| task(format!("fresh {n}"), format!("fresh {round} {n}"))).collect();
+    queues.enqueue_tasks("grouped", &rules, Kind::New, fresh).await.unwrap();
+    let urgent = vec![task("long".to_owned(), format!("grouped {}", size - 2 - 2 * round))];
+    queues.enqueue_tasks("grouped", &rules, Kind::Priority, urgent).await.unwrap();
+    queues.pause_group("grouped", "group 1").await.unwrap();
+    queues.resume_group("grouped", &rules, "group 1").await.unwrap();
+    for answer in
+        [Answer::Done("result".to_owned()), Answer::Throttled { retry_after: None }, Answer::NotMade]
+    {
+        let runs = queues.claim("grouped", &rules, 5).await.unwrap().runs;
+        assert_eq!(runs.len(), 5);
+        let calls: Vec<u64> = runs.iter().map(|run| run.call).collect();
+        queues.abandoned("grouped", &calls).await.unwrap();
+        let answers = calls.into_iter().map(|call| (call, answer.clone())).collect();
+        queues.settle("grouped", &rules, answers).await.unwrap();
+    }
+    queues.groups("grouped", Some("group 2"), 5).await.unwrap();
+    queues.forget_old_results("grouped", &rules).await.unwrap();
+    let some: Vec<String> = (0..5).map(|n| format!("grouped {}", size / 2 + 10 * round + n)).collect();
+    queues.remove("grouped", &some).await.unwrap();
 }
