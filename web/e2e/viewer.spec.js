@@ -152,7 +152,7 @@ test("vw_30 names of rooms and users are checked in the page", async ({ page }) 
     const { startViewer } = await import("/pkg/viewer.js");
     return [{ room: "" }, { room: "a\nb" }, { room: "r".repeat(129) }, { room: 7 }, { user: "ann" }].map((options) => {
       try {
-        startViewer(options);
+        startViewer(/** @type {any} */ (options));
         return "started";
       } catch (error) {
         return /** @type {any} */ (error).code;

@@ -121,7 +121,7 @@ impl Engine {
             Place::File(file) => format!("{SCHEME}{}", file.display()).into(),
         };
         let opening = opening.clone();
-        let opened = spawn_blocking(move || Self::open_at(store, place, creates, source, &opening));
+        let opened = spawn_blocking(move || Self::open_at(store, place, creates, &source, &opening));
         opened.await.unwrap_or_else(|error| {
             Err(Error::Engine { store: url.to_owned(), reason: format!("opening it ended early: {error}") })
         })
@@ -131,7 +131,7 @@ impl Engine {
         store: Arc<str>,
         place: Place,
         creates: bool,
-        source: Arc<dyn TimeSource>,
+        source: &Arc<dyn TimeSource>,
         opening: &Opening,
     ) -> Result<Self, Error> {
         let creates = creates || opening.create;
@@ -147,7 +147,7 @@ impl Engine {
                 });
             }
         }
-        let (connection, clock) = connect_in_time(&store, &place, &source, opening)?;
+        let (connection, clock) = connect_in_time(&store, &place, source, opening)?;
         let locks = match opening.has(&parts::LOCK) {
             true => {
                 let quiet =

@@ -38,7 +38,7 @@ enum Action {
     /// Print what the configuration comes to, without secrets, and where each setting comes from.
     Show {
         #[command(flatten)]
-        settings: Settings,
+        settings: Box<Settings>,
     },
 }
 

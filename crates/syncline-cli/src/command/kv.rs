@@ -181,7 +181,7 @@ fn taken(value: String) -> anyhow::Result<String> {
 
 /// Does one operation, and gives what it brought.
 async fn one(target: &Target, operation: &Value) -> anyhow::Result<Value> {
-    let answer = batch(&target.client()?, &[operation.clone()]).await?;
+    let answer = batch(&target.client()?, std::slice::from_ref(operation)).await?;
     Ok(answer["results"][0].clone())
 }
 
@@ -210,7 +210,7 @@ async fn watch(target: &Target, prefix: &str) -> anyhow::Result<()> {
             "kv.missed" => output::remark("changes may have been missed: list the keys again")?,
             _ if !key.starts_with(prefix) => {}
             _ if target.json => {
-                output::line(json!({ "event": name, "key": key, "version": data["version"] }))?
+                output::line(json!({ "event": name, "key": key, "version": data["version"] }))?;
             }
             "kv.deleted" => output::line(format_args!("{key}  {}", toned(Tone::Quiet, "removed")))?,
             _ => output::line(format_args!(

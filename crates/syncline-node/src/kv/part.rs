@@ -41,7 +41,7 @@ impl Part for KvPart {
         keys.hide(auth::KEPT_PREFIX, "they are about who is signed in: /api/session changes them");
         keys.hide(nodes::PREFIX, "they are about which nodes there are: /api/nodes lists them");
         setup.offer(keys.clone());
-        let presence = Presence::new(setup.store.kv_space(NODE_SPACE)?, setup.node.as_str());
+        let presence = Presence::new(setup.store.kv_space(NODE_SPACE)?, setup.node);
         setup.offer(presence.clone());
         let (kv, events) = (Arc::clone(setup.kv), setup.events.clone());
         let topic = Topic::new(watcher::TOPIC).readable_by("kv", "read");

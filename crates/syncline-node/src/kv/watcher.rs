@@ -39,7 +39,7 @@ pub(super) async fn run(kv: Arc<dyn Kv>, reserved: ReservedKeys, events: Bus, ha
                 events.publish_here_in("kv.put", key, &Changed { key, version: Some(*version) });
             }
             KeyNews::Deleted { key } => {
-                events.publish_here_in("kv.deleted", key, &Changed { key, version: None })
+                events.publish_here_in("kv.deleted", key, &Changed { key, version: None });
             }
             KeyNews::Missed => events.publish_here("kv.missed", &Missed {}),
         }

@@ -254,7 +254,7 @@ impl Viewers {
             match (was, is) {
                 (false, true) if !here => self.room_occupied(room),
                 (true, false) if !here => {
-                    self.bus.publish_here_in("room.vacated", room, &self.room_now(room))
+                    self.bus.publish_here_in("room.vacated", room, &self.room_now(room));
                 }
                 _ => {}
             }

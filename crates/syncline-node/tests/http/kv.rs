@@ -265,13 +265,13 @@ async fn vw_33_a_running_node_tells_of_changed_keys_without_their_values() {
     // The watcher begins with the node; the first change that it hears of ends the wait.
     let heard = loop {
         node.send("PUT", "/api/kv/cart:1", Some(&put)).await;
-        if let Ok(event) = events.try_recv() {
-            if event.topic() == "kv" {
-                break event;
-            }
+        if let Ok(event) = events.try_recv()
+            && event.topic() == "kv"
+        {
+            break event;
         }
     };
-    assert_eq!((heard.name, heard.about.as_deref()), ("kv.put", Some("cart:1")));
+    assert_eq!((&*heard.name, heard.about.as_deref()), ("kv.put", Some("cart:1")));
     assert!(heard.data.contains("version") && !heard.data.contains("secret"), "{}", heard.data);
     node.stop().await;
 }

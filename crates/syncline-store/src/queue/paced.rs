@@ -272,6 +272,7 @@ pub(crate) fn status(pacer: &mut Pacer, header: &Header, clock: ProcessClock, ru
 }
 
 /// Whether more might have been taken, but for the pace, or when it is a group's turn.
+#[derive(Clone, Copy)]
 struct Turn {
     now: bool,
     at_ms: Option<i64>,
