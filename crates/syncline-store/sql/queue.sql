@@ -30,6 +30,12 @@ FROM syncline.queue_groups WHERE queue_id = $1 AND name >= $2 ORDER BY name LIMI
 -- queue, time: the clock was set, so each group waits until then
 UPDATE syncline.queue_groups SET next_at = $2, ready_at = CASE WHEN ready_at IS NULL THEN NULL ELSE $2 END WHERE queue_id = $1;
 
+-- name: GROUPS_PACED
+-- queue, calls at once, time: another pace counts, so those with room are ready, and those without are not. One whose API fails is probed on.
+UPDATE syncline.queue_groups
+SET ready_at = CASE WHEN running >= $2 THEN NULL WHEN ready_at IS NOT NULL THEN ready_at WHEN next_at > $3 THEN next_at ELSE $3 END
+WHERE queue_id = $1 AND waiting > 0 AND failures = 0 AND NOT held;
+
 -- name: GROUPS_HELD
 -- queue: the names of those that somebody holds
 SELECT name FROM syncline.queue_groups WHERE queue_id = $1 AND held;

@@ -294,7 +294,7 @@ mod tests {
             .filter(|(_, step)| indexes(step.postgres).is_some())
             .map(|(part, step)| format!("{} {}", part.part, step.version))
             .collect();
-        assert_eq!(online, ["outbox 3", "outbox 4"]);
+        assert_eq!(online, ["queue 4", "outbox 3", "outbox 4"]);
         let statements = indexes(parts::OUTBOX.steps[2].postgres).unwrap();
         assert_eq!(statements.len(), 9);
         assert!(statements[0].starts_with("CREATE INDEX IF NOT EXISTS sync_outbox_ready ON sync_outbox"));

@@ -24,7 +24,6 @@ const MENU = /** @type {Record<string, string[]>} */ ({
   "/shelf": ["shelf:*:read"],
   "/calls": ["entity:call_log:read"],
   "/gallery": ["gallery:*:read"],
-  "/settings": ["node:*:settings"],
 });
 
 /** @type {Promise<Session | null> | null} */

@@ -150,7 +150,7 @@ enum Action {
         /// The queue's name.
         name: String,
         #[command(flatten)]
-        pace: Pace,
+        pace: NewPace,
         #[command(flatten)]
         target: Target,
     },
@@ -178,7 +178,7 @@ enum Action {
 /// A pace to set.
 #[derive(clap::Args)]
 #[group(required = true, multiple = true)]
-struct Pace {
+struct NewPace {
     /// Keys worked on at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     concurrency: Option<u32>,

@@ -22,7 +22,7 @@ fn keys_are_put_read_listed_and_removed() {
     assert_eq!(text(&ask(&node, &["kv", "put", "a/b c", "hello"])), "stored\n");
     assert_eq!(text(&ask(&node, &["kv", "get", "a/b c"])), "hello\n");
     let put = ask(&node, &["kv", "put", "a/ttl", "x", "--ttl", "60", "--json"]);
-    assert_eq!(serde_json::from_slice::<Value>(&put.stdout).unwrap()["ttl_ms"], 60_000);
+    assert_eq!(serde_json::from_slice::<Value>(&put.stdout).unwrap()["ttlMs"], 60_000);
     let listed = ask(&node, &["kv", "list", "a/"]);
     assert_eq!(text(&listed).lines().next(), Some("a/b c"));
     assert!(text(&listed).lines().nth(1).unwrap().starts_with("a/ttl  ("), "{listed:?}");

@@ -65,7 +65,7 @@ impl Console {
                 files.push(page.files);
             }
         }
-        let settings = Page::new::<ConsoleFiles>("/settings", "settings.html").in_menu_last("Settings");
+        let settings = Page::new::<ConsoleFiles>("/settings", "settings.html");
         let pages: Vec<_> = pages.into_iter().chain([("node", settings)]).collect();
         let apps: Vec<&str> =
             parts.on().filter(|part| part.kind() == Kind::App).map(crate::part::Part::name).collect();

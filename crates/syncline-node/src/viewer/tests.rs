@@ -412,12 +412,12 @@ async fn vw_30_a_room_is_occupied_and_vacated_once_whatever_the_number_of_nodes(
 async fn vw_30_what_is_shared_ends_with_its_sessions_and_with_its_node() {
     let world = World::new().await;
     let (one, two) = (world.node(), world.node());
-    one.life.abort();
     one.enter("a", "lobby", "ann").await;
     one.share().await;
     two.viewers.read_rooms().await;
     assert_eq!(two.viewers.room("lobby").await.people, 1);
     // The node is gone without a word; its record is as it was.
+    one.life.abort();
     world.time.pass(TTL);
     two.viewers.read_rooms().await;
     assert_eq!(two.viewers.room("lobby").await.people, 0);

@@ -291,7 +291,7 @@ impl Queues for Port {
     async fn set_pace(&self, queue: &str, rules: &Rules, pace: Option<SetPace>) -> Result<(), Error> {
         check::name(queue)?;
         check::rules(&pace.unwrap_or_default().over(rules))?;
-        self.tables.change(queue, ChangePace(pace)).await?;
+        self.tables.change(queue, ChangePace { rules: *rules, pace }).await?;
         self.changed(queue);
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Bringing keys back that were given up, and forgetting keys.
 
+use syncline_core::queue::GroupSettings;
 use syncline_core::queue::line::{Row, RowState};
 
 use super::enqueue::head;
 use super::row::Header;
 use super::table::{Table, Work};
-use super::{List, SetPace, groups};
+use super::{List, Rules, SetPace, groups};
 use crate::Error;
 
 /// Keys that one transaction brings back, where all are to come.
@@ -24,7 +25,10 @@ pub(crate) struct Remove(pub(crate) Vec<String>);
 pub(crate) struct Clear(pub(crate) List);
 
 /// Another pace than the configuration's, or that again.
-pub(crate) struct ChangePace(pub(crate) Option<SetPace>);
+pub(crate) struct ChangePace {
+    pub(crate) rules: Rules,
+    pub(crate) pace: Option<SetPace>,
+}
 
 /// Nothing starts any more.
 pub(crate) struct Pause;
@@ -69,7 +73,11 @@ impl Work for ChangePace {
 
     async fn run(self, table: &mut Table<'_, '_>) -> Result<(), Error> {
         let mut header = table.open().await?;
-        header.set_pace = self.0.map(|pace| serde_json::to_string(&pace).expect("numbers have a JSON"));
+        header.set_pace = self.pace.map(|pace| serde_json::to_string(&pace).expect("numbers have a JSON"));
+        if header.grouped_since != 0 {
+            let groups = header.in_force(&self.rules).groups.unwrap_or(GroupSettings::UNPACED);
+            table.groups_paced(groups.concurrency, header.now_ms).await?;
+        }
         header.changes += 1;
         table.save(&mut header).await
     }

@@ -19,7 +19,7 @@ use super::{Cursor, LIST_BYTES_MAX, List, QUEUES_MAX, groups};
 use crate::database::{Database, Transaction, shared_statements, statements, statements_of, values};
 use crate::{Backend, Error};
 
-shared_statements!("queue": SAVE, AGES, ENTRY, NAMES, GROUPS, GROUPS_ANEW, GROUPS_HELD, FORGET_GROUPS);
+shared_statements!("queue": SAVE, AGES, ENTRY, NAMES, GROUPS, GROUPS_ANEW, GROUPS_PACED, GROUPS_HELD, FORGET_GROUPS);
 statements!("queue":
     OPEN, PEEK, CLOCK, CREATE, LINE, FORGET_AGAIN, RETRIES, ENDED, TRIM, FIND, AGED, PUT, SUCCEED, REPLACE, SET_DETAILS, DETAILS, DELETE, OLDEST,
     LIST_RUNNING, LIST_WAITING, LIST_RETRYING, LIST_ENDED, VERSIONS, OLD_RESULTS, PUT_GROUPED, SET_GROUPS, GROUPS_NAMED, GROUPS_NUMBERED,
@@ -548,6 +548,12 @@ impl Table<'_, '_> {
     /// Has every group wait until `time_ms`, now that the clock tells nothing of how long they have waited.
     pub(crate) async fn groups_anew(&mut self, time_ms: i64) -> Result<(), Error> {
         self.transaction.execute(GROUPS_ANEW, &values![self.id, time_ms]).await.map(drop)
+    }
+
+    /// Has every group start as another pace allows, from `time_ms` on.
+    pub(crate) async fn groups_paced(&mut self, concurrency: u32, time_ms: i64) -> Result<(), Error> {
+        let concurrency = i64::from(concurrency);
+        self.transaction.execute(GROUPS_PACED, &values![self.id, concurrency, time_ms]).await.map(drop)
     }
 
     /// The names of the groups that somebody holds.

@@ -5,7 +5,7 @@ use syncline_client::answer::{items, now_ms, number, span, text};
 use syncline_client::output::{self, Tone, toned};
 use syncline_client::{Method, Target};
 
-use super::{Listing, Pace, show};
+use super::{Listing, NewPace, show};
 
 /// Pauses or resumes a queue, or one group of it.
 pub(super) async fn hold(target: &Target, name: &str, group: Option<&str>, verb: &str) -> anyhow::Result<()> {
@@ -62,7 +62,7 @@ pub(super) async fn groups(target: &Target, name: &str, listing: &Listing) -> an
 }
 
 /// Sets the pace of a queue, or gives it back to the configuration.
-pub(super) async fn pace(target: &Target, name: &str, pace: &Pace) -> anyhow::Result<()> {
+pub(super) async fn pace(target: &Target, name: &str, pace: &NewPace) -> anyhow::Result<()> {
     let (client, path) = (target.client()?, ["api", "queues", name, "pace"]);
     let answer = if pace.reset {
         client.ask(Method::DELETE, &path, &[], None::<&()>).await?
