@@ -224,7 +224,7 @@ SELECT ready_at FROM syncline.queue_groups WHERE (queue_id + 0) = $1 AND ready_a
 SELECT found.key, found.place, found.rank, found.arrival_no, found.attempts, found.priority, found.again, found.group_id, found.group_name
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS asked (id, front, most),
     LATERAL (SELECT * FROM syncline.queue_keys AS k
-        WHERE (k.group_id + 0) = asked.id AND k.place = 0 AND k.group_id IS NOT NULL AND k.rank >= asked.front
+        WHERE (k.group_id + 0) = asked.id AND (k.place + 0) = 0 AND k.group_id IS NOT NULL AND k.rank >= asked.front
         ORDER BY k.rank LIMIT asked.most) AS found;
 
 -- name: GROUP_AGES
@@ -232,7 +232,7 @@ FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS asked (id, front, most)
 SELECT found.key, found.place, found.rank, found.arrival_no, found.attempts, found.priority, found.again, found.group_id, found.group_name
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS asked (id, oldest, most),
     LATERAL (SELECT * FROM syncline.queue_keys AS k
-        WHERE (k.group_id * 1) = asked.id AND k.place = 0 AND k.group_id IS NOT NULL AND k.arrival_no >= asked.oldest
+        WHERE (k.group_id * 1) = asked.id AND (k.place + 0) = 0 AND k.group_id IS NOT NULL AND k.arrival_no >= asked.oldest
         ORDER BY k.arrival_no LIMIT asked.most) AS found;
 
 -- name: PUT_GROUPS

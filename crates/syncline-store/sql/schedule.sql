@@ -71,5 +71,5 @@ INSERT INTO syncline.schedule_jobs (job, cancel_run) VALUES ($1, $2)
 ON CONFLICT (job) DO UPDATE SET cancel_run = excluded.cancel_run;
 
 -- name: LAST_BUCKET
--- job
-SELECT max(bucket) FROM syncline.schedule_runs WHERE job = $1;
+-- job. In the order of the index that serves it: the largest of a job with many runs is one row away.
+SELECT bucket FROM syncline.schedule_runs WHERE job = $1 AND bucket IS NOT NULL ORDER BY job DESC, bucket DESC LIMIT 1;
