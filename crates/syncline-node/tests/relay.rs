@@ -26,12 +26,12 @@ mod postgres {
             let ask = format!("GET /api/events{query} HTTP/1.1\r\nhost: {}\r\n\r\n", node.address());
             stream.write_all(ask.as_bytes()).await.unwrap();
             let mut listener = Listener(BufReader::new(stream));
-            listener.until(|name, _| name == "hello").await;
+            listener.next_that(|name, _| name == "hello").await;
             listener
         }
 
         /// The facts of the next event that is asked for.
-        async fn until(&mut self, wanted: impl Fn(&str, &Value) -> bool) -> Value {
+        async fn next_that(&mut self, wanted: impl Fn(&str, &Value) -> bool) -> Value {
             let (mut line, mut name) = (String::new(), String::new());
             loop {
                 line.clear();
@@ -50,7 +50,7 @@ mod postgres {
 
     /// Makes things happen at `there` until the listener's node is known there to want them.
     async fn heard_from(there: &RunningNode, listener: &mut Listener) {
-        let heard = listener.until(|name, facts| name == "lock.acquired" && facts["name"] == "first");
+        let heard = listener.next_that(|name, facts| name == "lock.acquired" && facts["name"] == "first");
         let happening = async {
             loop {
                 let facts = json!({ "name": "first" });
@@ -69,29 +69,30 @@ mod postgres {
         heard_from(&there, &mut listener).await;
 
         let lease = there.post("/api/locks/project/acquire", &json!({ "ttlMs": 15_000 })).await;
-        let facts = listener.until(|name, facts| name == "lock.acquired" && facts["name"] == "project").await;
+        let facts =
+            listener.next_that(|name, facts| name == "lock.acquired" && facts["name"] == "project").await;
         assert_eq!(facts["token"], lease["token"]);
 
         there.enqueue("words", "new", &["tide"]).await;
         let claimed = there.post("/api/queues/words/claim", &json!({ "max": 1, "waitMs": 5_000 })).await;
         let done = json!({ "tasks": [{ "token": claimed["tasks"][0]["token"], "result": 4 }] });
         there.post("/api/queues/words/complete", &done).await;
-        let facts = listener.until(|name, _| name == "queue.result").await;
+        let facts = listener.next_that(|name, _| name == "queue.result").await;
         assert_eq!((&facts["key"], &facts["state"]), (&json!("tide"), &json!("done")));
 
         let told = there.send("PUT", "/api/entities/note/n1", Some(&json!({ "text": "a\nb" }))).await;
         assert_eq!(told.status, 200, "{}", told.text());
-        let facts = listener.until(|name, _| name == "entity.changed").await;
+        let facts = listener.next_that(|name, _| name == "entity.changed").await;
         assert_eq!(facts["changes"][0]["payload"]["text"], "a\nb");
 
         there.post("/api/jobs/tea/run", &json!({})).await;
-        listener.until(|name, facts| name == "job" && facts["job"] == "tea").await;
+        listener.next_that(|name, facts| name == "job" && facts["job"] == "tea").await;
 
         there.send("PUT", "/api/state/cart/milk", Some(&json!({ "amount": 1 }))).await;
-        listener.until(|name, facts| name == "state" && facts["space"] == "cart").await;
+        listener.next_that(|name, facts| name == "state" && facts["space"] == "cart").await;
 
         there.beat("someone").await;
-        listener.until(|name, _| name == "viewer.occupied").await;
+        listener.next_that(|name, _| name == "viewer.occupied").await;
         tokio::join!(here.stop(), there.stop());
     }
 
@@ -103,13 +104,13 @@ mod postgres {
         heard_from(&there, &mut listener).await;
         let large = json!({ "name": "large", "text": "x".repeat(10_000) });
         there.context().events.publish_in("lock.acquired", "large", &large);
-        let missed = listener.until(|name, _| name == "lagged").await;
+        let missed = listener.next_that(|name, _| name == "lagged").await;
         assert_eq!(missed["missed"], 1);
         for number in 0..500 {
             there.context().events.publish_in("lock.released", "many", &json!({ "number": number }));
         }
         for number in 0..500 {
-            let facts = listener.until(|name, _| name == "lock.released").await;
+            let facts = listener.next_that(|name, _| name == "lock.released").await;
             assert_eq!(facts["number"], number, "in their order, each once");
         }
         tokio::join!(here.stop(), there.stop());
@@ -125,7 +126,7 @@ mod postgres {
         let mut heard_here = here.context().events.listen();
         there.context().events.publish("job", &json!({ "job": "unheard" }));
         there.context().events.publish_in("lock.released", "last", &json!({ "name": "last" }));
-        locks.until(|name, facts| name == "lock.released" && facts["name"] == "last").await;
+        locks.next_that(|name, facts| name == "lock.released" && facts["name"] == "last").await;
         while let Ok(event) = heard_here.try_recv() {
             assert_eq!(event.topic(), "lock", "{event:?}");
         }

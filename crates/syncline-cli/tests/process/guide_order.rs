@@ -1,3 +1,5 @@
+//! An order and its entry, in one transaction.
+
 use rusqlite::{Connection, TransactionBehavior};
 use syncline_store::outbox::{NewEntry, enqueue_in};
 

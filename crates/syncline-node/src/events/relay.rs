@@ -139,7 +139,7 @@ impl Relay {
                 () = halt.cancelled() => break,
                 message = self.messages.next() => match message {
                     None => break,
-                    Some(Message::Text(text)) => self.hear(&text).await,
+                    Some(Message::Text(text)) => self.receive(&text).await,
                     Some(Message::Listening) => self.begin().await,
                     Some(Message::Lost) => {}
                 },
@@ -182,7 +182,7 @@ impl Relay {
         Note { from: self.node.as_str().to_owned(), ..Note::default() }
     }
 
-    async fn hear(&mut self, text: &str) {
+    async fn receive(&mut self, text: &str) {
         let Ok(note) = serde_json::from_str::<Note>(text) else {
             return tracing::debug!("a message that no node of this version sends was ignored");
         };

@@ -89,7 +89,7 @@ async fn vw_07_the_lock_of_a_minute_is_a_key_that_can_be_read_and_not_written() 
 }
 
 /// Everything that nodes write for themselves used to be in the users' key space: a forged report of viewers made a paid job run
-/// with nobody there, and a job's input or a picture could be read and replaced.
+/// with nobody there, and a job's input or what an app keeps could be read and replaced.
 #[tokio::test]
 async fn vw_32_what_nodes_write_for_themselves_can_neither_be_read_nor_forged() {
     let file = "token = \"a-token-long-enough-for-anybody\"\n";

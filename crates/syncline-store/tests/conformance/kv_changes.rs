@@ -183,14 +183,14 @@ pub(crate) async fn vw_33_batches_in_any_order_do_not_wait_for_each_other(fixtur
 
 /// Everything in the table used to be one space: who could write to it could forge what nodes tell each other.
 pub(crate) async fn vw_32_the_keys_of_a_part_are_out_of_reach(fixture: &Fixture) {
-    let (users, gallery) = (fixture.store.kv(), fixture.store.kv_space("gallery").unwrap());
+    let (users, apart) = (fixture.store.kv(), fixture.store.kv_space("apart").unwrap());
     let node = fixture.store.kv_space("node").unwrap();
-    for (kv, value) in [(&users, "users"), (&gallery, "gallery"), (&node, "node")] {
+    for (kv, value) in [(&users, "users"), (&apart, "apart"), (&node, "node")] {
         for name in ["same", "zebra", " "] {
             kv.put(&key(name), value, Some(MINUTE)).await.unwrap();
         }
     }
-    for (kv, value) in [(&users, "users"), (&gallery, "gallery"), (&node, "node")] {
+    for (kv, value) in [(&users, "users"), (&apart, "apart"), (&node, "node")] {
         assert_eq!(kv.get(&key("same")).await.unwrap().unwrap().value, value);
         for (prefix, after, expected) in [
             ("", None, vec![" ", "same", "zebra"]),
@@ -204,16 +204,15 @@ pub(crate) async fn vw_32_the_keys_of_a_part_are_out_of_reach(fixture: &Fixture)
             assert_eq!((keys, page.more), (expected, false), "{prefix:?} {after:?}");
         }
     }
-    assert!(gallery.delete(&key("same")).await.unwrap());
+    assert!(apart.delete(&key("same")).await.unwrap());
     assert!(
-        users.get(&key("same")).await.unwrap().is_some()
-            && gallery.get(&key("same")).await.unwrap().is_none()
+        users.get(&key("same")).await.unwrap().is_some() && apart.get(&key("same")).await.unwrap().is_none()
     );
     let too_long = "s".repeat(SPACE_MAX_BYTES + 1);
     for name in ["", "Node", "a b", "a\u{1}b", too_long.as_str()] {
         assert!(fixture.store.kv_space(name).is_err(), "{name:?}");
     }
-    assert!(gallery.watch().is_none());
+    assert!(apart.watch().is_none());
 }
 
 pub(crate) async fn vw_33_changes_are_heard_where_they_are_made_and_on_other_nodes(fixture: &Fixture) {
