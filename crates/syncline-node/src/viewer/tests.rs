@@ -418,7 +418,9 @@ async fn vw_30_what_is_shared_ends_with_its_sessions_and_with_its_node() {
     assert_eq!(two.viewers.room("lobby").await.people, 1);
     // The node is gone without a word; its record is as it was.
     one.life.abort();
-    world.time.pass(TTL);
+    assert!(one.life.await.unwrap_err().is_cancelled());
+    // Longer than anything that it has shared counts.
+    world.time.pass(TTL + Duration::from_secs(11));
     two.viewers.read_rooms().await;
     assert_eq!(two.viewers.room("lobby").await.people, 0);
     assert!(!two.viewers.room("lobby").await.occupied);
