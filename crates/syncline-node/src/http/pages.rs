@@ -101,10 +101,8 @@ impl Console {
             .map_or(path, |(first, _)| &path[..=first.len()]);
         let link = format!("href=\"{above}\"");
         let marked = format!("{link} aria-current=\"page\"");
-        let menu = self.menu.replacen(&link, &marked, 1);
-        let layout = if path == "/" { layout.replacen(&link, &marked, 1) } else { layout.to_owned() };
         let whole = layout.replacen(PARTS, &self.parts, 1).replacen(TOPICS, &self.topics, 1);
-        let whole = whole.replacen(MENU, &menu, 1);
+        let whole = whole.replacen(MENU, &self.menu, 1).replacen(&link, &marked, 1);
         whole.replacen(HEAD, head.trim(), 1).replacen(MAIN, main.trim(), 1)
     }
 
