@@ -62,7 +62,7 @@ WITH line AS MATERIALIZED (SELECT o.id::bigint AS id, o.entity_type::text AS ent
     o.last_error IS NOT NULL AS failed_before, o.entity_type AS raw_type FROM sync_outbox AS o WHERE o.processed_at IS NULL AND o.dead_at IS NULL
     AND o.due_at IS NULL AND o.behind IS NULL AND syncline.is_file(o.entity_type) = $1::integer
     AND (o.claim IS NULL OR o.leased_until <= (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint))
-    ORDER BY (o.id::bigint + 0) LIMIT $2 FOR UPDATE SKIP LOCKED), looked AS (SELECT line.*, before.id AS before_id,
+    ORDER BY (o.id::bigint + 0) /* or DESC */ LIMIT $2 FOR UPDATE SKIP LOCKED), looked AS (SELECT line.*, before.id AS before_id,
     lag(line.id) OVER (PARTITION BY line.raw_type, line.entity_id ORDER BY line.id) AS mine
     FROM line LEFT JOIN LATERAL (SELECT e.id::bigint AS id
     FROM sync_outbox AS e WHERE e.entity_type = line.raw_type AND e.entity_id::text = line.entity_id

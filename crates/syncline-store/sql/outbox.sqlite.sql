@@ -105,7 +105,7 @@ WITH line AS MATERIALIZED (SELECT o.id, CAST(o.entity_type AS TEXT) AS entity_ty
     o.entity_id AS raw_id FROM sync_outbox AS o INDEXED BY sync_outbox_ready
     WHERE o.processed_at IS NULL AND o.dead_at IS NULL AND o.due_at IS NULL AND o.behind IS NULL
     AND (substr(o.entity_type, -5) = '_file') = $1 AND (o.claim IS NULL OR o.leased_until <= :now)
-    ORDER BY o.id LIMIT $2), looked AS (SELECT line.*, (SELECT e.id
+    ORDER BY o.id /* or DESC */ LIMIT $2), looked AS (SELECT line.*, (SELECT e.id
     FROM sync_outbox AS e INDEXED BY sync_outbox_pending_entity
     WHERE e.entity_type = line.entity_type AND e.entity_id = line.raw_id AND e.id < line.id
     AND e.processed_at IS NULL AND e.dead_at IS NULL ORDER BY e.id DESC LIMIT 1) AS before_id,

@@ -88,6 +88,22 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId(pub i64);
 
+/// What a claim is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Changes or files.
+    pub kind: Kind,
+    /// Most entries.
+    pub limit: usize,
+    /// About how many of those may come back that have failed and are due, the longest due first. With none,
+    /// [`Claimed::look_in`] does not count them.
+    pub retries: usize,
+    /// Whether the newest entries are wanted, where the oldest are otherwise. Entries of one entity keep their order in any case.
+    pub newest_first: bool,
+    /// How long they are held.
+    pub lease: Duration,
+}
+
 /// Entries to work on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
@@ -267,19 +283,11 @@ pub trait Outbox: Send + Sync {
     /// Claims up to `limit` entries for `lease`, oldest first, in the name of `worker`. What cannot be read becomes a dead
     /// letter with its reason, and holds nothing up.
     async fn claim(&self, worker: &str, kind: Kind, limit: usize, lease: Duration) -> Result<Claimed, Error> {
-        self.claim_with_retries(worker, kind, limit, limit, lease).await
+        self.claim_with(worker, Wanted { kind, limit, retries: limit, newest_first: false, lease }).await
     }
 
-    /// The same, letting about `retries` of those come back that have failed and are due, the longest due first. With none,
-    /// [`Claimed::look_in`] does not count them.
-    async fn claim_with_retries(
-        &self,
-        worker: &str,
-        kind: Kind,
-        limit: usize,
-        retries: usize,
-        lease: Duration,
-    ) -> Result<Claimed, Error>;
+    /// The same, for what is wanted.
+    async fn claim_with(&self, worker: &str, wanted: Wanted) -> Result<Claimed, Error>;
 
     /// Ends the claim of each of these entries as the verdict says. Gives the ids that were still held under the claim;
     /// the others are somebody else's by now and stay untouched.

@@ -183,6 +183,7 @@ conformance! {
     outbox {
         ss_02_entries_are_fetched_oldest_first_and_marked,
         ss_32_as_many_of_those_that_failed_come_back_as_are_asked_for,
+        ss_32_the_newest_entries_can_be_claimed_first_and_each_entity_keeps_its_order,
         ss_37_an_outbox_can_be_given_another_name,
         ss_01_an_entry_is_committed_with_the_callers_rows_or_not_at_all,
         ss_22_an_entry_is_in_flight_once_whoever_claims,

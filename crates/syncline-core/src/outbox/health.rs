@@ -6,6 +6,10 @@
 //! Doubt is no outage. A receiver that fails on all it is sent may be down, or may have been sent poison alone; so entries that
 //! have never failed are sent to it at once, as ever. Only entries that have failed come back more slowly: a few at first, ever
 //! more of them after pauses that grow. The first entry that it takes ends the doubt, and all that is due goes out.
+//!
+//! Poison that has never failed looks like any other entry, and there may be thousands. Around a doubt the sender is therefore
+//! wary: it sends many small batches at once, and takes every second one from the newest end. So an entry that has just been
+//! written waits for a few others, and one in the midst of poison for a small part of it.
 
 use std::time::Duration;
 
@@ -28,6 +32,13 @@ pub const DOUBT_PAUSE: Policy = Policy { max_delay: Duration::from_secs(10), ..P
 /// Failed entries in the first group that comes back to a receiver in doubt.
 const DOUBT_GROUP: usize = 3;
 
+/// So many batches after the last doubt the sender is wary: where there is poison, entries that are taken come between.
+const WARY_BATCHES: u32 = 32;
+/// Entries that are sent at once by a sender that is wary: one after the other, as a rule.
+const WARY_BATCH: usize = 20;
+/// Batches that it has under way at a time.
+const WARY_SENDS: usize = 16;
+
 /// How long to wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pauses {
@@ -47,6 +58,10 @@ pub struct Health {
     batch_max: usize,
     /// Batches in a row of which it took nothing, and did not say why.
     doubts: u32,
+    /// For how many more batches the sender is wary.
+    wary: u32,
+    /// Whether the last claim of a sender that is wary was for the newest entries.
+    newest_last: bool,
 }
 
 impl Health {
@@ -54,7 +69,7 @@ impl Health {
     #[must_use]
     pub fn new(pause: Policy, batch_max: usize) -> Self {
         let batch_max = batch_max.max(1);
-        Self { pause, failures: 0, batch: batch_max, batch_max, doubts: 0 }
+        Self { pause, failures: 0, batch: batch_max, batch_max, doubts: 0, wary: 0, newest_last: false }
     }
 
     /// Takes note of what a batch showed; how long to wait before the next one. `random` is a fresh number from 0 to 1.
@@ -62,6 +77,7 @@ impl Health {
         match receiver {
             ReceiverState::Up { too_large } => {
                 (self.failures, self.doubts) = (0, 0);
+                self.wary = self.wary.saturating_sub(1);
                 self.batch =
                     if *too_large { (self.batch / 2).max(1) } else { self.batch_max.min(self.batch * 2) };
                 Pauses::default()
@@ -70,6 +86,7 @@ impl Health {
                 // It answered, at least.
                 self.failures = 0;
                 self.doubts = self.doubts.saturating_add(1);
+                self.wary = WARY_BATCHES;
                 let retries = DOUBT_PAUSE.delay(self.doubts, random).unwrap_or(DOUBT_PAUSE.max_delay);
                 Pauses { all: Duration::ZERO, retries }
             }
@@ -87,15 +104,36 @@ impl Health {
     pub fn retries(&self) -> usize {
         match self.doubts {
             0 => self.batch(),
-            doubts => (DOUBT_GROUP << doubts.min(16).saturating_sub(1)).min(self.batch()),
+            doubts => (DOUBT_GROUP << doubts.min(16).saturating_sub(1)).min(self.batch),
         }
     }
 
-    /// How many entries to send at once.
+    /// How many entries to send at once; more, if more may come back.
     #[must_use]
     pub fn batch(&self) -> usize {
-        // One that is down is asked with little until it answers.
-        if self.failures > 0 { self.batch.min(PROBE) } else { self.batch }
+        match (self.failures, self.wary) {
+            (0, 0) => self.batch,
+            (0, _) => self.batch.min(WARY_BATCH),
+            // One that is down is asked with little until it answers.
+            _ => self.batch.min(PROBE),
+        }
+    }
+
+    /// How many batches may be under way at a time, where `usual` may otherwise.
+    #[must_use]
+    pub fn sends(&self, usual: usize) -> usize {
+        match (self.failures, self.wary) {
+            (0, 0) => usual,
+            (0, _) => usual.max(WARY_SENDS),
+            // One that is down is asked by one.
+            _ => 1,
+        }
+    }
+
+    /// Whether the next claim is for the newest entries: every second one while the sender is wary.
+    pub fn newest_first(&mut self) -> bool {
+        self.newest_last = self.wary > 0 && !self.newest_last;
+        self.newest_last
     }
 
     /// Lets the batch be this large from now on.
@@ -148,7 +186,7 @@ mod tests {
             .map(|_| {
                 let pauses = health.observe(&doubtful, 0.0);
                 assert_eq!(pauses.all, Duration::ZERO);
-                assert_eq!(health.batch(), 100, "what has never failed is sent as ever");
+                assert_eq!((health.batch(), health.sends(4)), (20, 16), "small batches, and many");
                 (pauses.retries.as_millis(), health.retries())
             })
             .collect();
@@ -165,7 +203,14 @@ mod tests {
         assert_eq!(seen, expected);
         assert!(!health.is_down());
         assert_eq!(health.observe(&ReceiverState::Up { too_large: false }, 0.0), Pauses::default());
-        assert_eq!(health.retries(), 100);
+        assert_eq!(health.retries(), 20, "the sender is wary for a while");
+        let turns: Vec<bool> = (0..4).map(|_| health.newest_first()).collect();
+        assert_eq!(turns, [true, false, true, false]);
+        for _ in 1..WARY_BATCHES {
+            health.observe(&ReceiverState::Up { too_large: false }, 0.0);
+        }
+        assert_eq!((health.retries(), health.batch(), health.sends(4)), (100, 100, 4));
+        assert!(!health.newest_first() && !health.newest_first());
     }
 
     #[test]

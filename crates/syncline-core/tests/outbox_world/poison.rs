@@ -126,7 +126,7 @@ fn times(dice: &mut Dice, count: u64, from_ms: u64, to_ms: u64) -> Vec<u64> {
 /// Any number of poisonous entries, old and new, and no outage.
 fn poisoned(seed: u64) -> Plan {
     let mut dice = Dice::new(seed ^ 0x5532);
-    let count = *dice.choose(&[1, 3, 10, 30, 100, 300, 1_000]).expect("there are counts");
+    let count = *dice.choose(&[1, 3, 10, 30, 100, 300, 1_000, 3_000]).expect("there are counts");
     // All at once before the first healthy entry, or spread over the hour.
     let spread_ms = *dice.choose(&[0, 1_000, MINUTE_MS, HOUR_MS]).expect("there are spreads");
     let healthy = dice.pick(20..=200);

@@ -28,7 +28,12 @@ pub(crate) enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) rows: BTreeMap<i64, Row>,
-    pending: BTreeSet<i64>,
+    /// Those that have never failed.
+    fresh: BTreeSet<i64>,
+    /// When each of those that have failed is due.
+    failed: BTreeSet<(u64, i64)>,
+    /// Both, by entity.
+    pending: BTreeMap<u32, BTreeSet<i64>>,
     claims: u64,
     pub(crate) bug: Option<Bug>,
 }
@@ -39,7 +44,8 @@ impl Table {
         let state = State::Pending;
         let row = Row { entity, attempts: 0, state, failed_before: false, claim: None, due_ms: 0 };
         self.rows.insert(id, row);
-        self.pending.insert(id);
+        self.fresh.insert(id);
+        self.pending.entry(entity).or_default().insert(id);
         id
     }
 
@@ -48,39 +54,37 @@ impl Table {
         &mut self,
         limit: usize,
         retries: usize,
+        newest_first: bool,
         now_ms: u64,
         lease_ms: u64,
     ) -> (u64, Vec<i64>) {
         self.claims += 1;
-        let free =
-            |row: &Row| row.due_ms <= now_ms && row.claim.is_none_or(|(_, until_ms)| until_ms <= now_ms);
+        let free = |id: &i64| self.rows[id].claim.is_none_or(|(_, until_ms)| until_ms <= now_ms);
+        let before = |id: &i64| self.pending[&self.rows[id].entity].range(..id).next_back().copied();
         // What waits behind an earlier one of its entity takes no place among those that come back.
-        let mut first = BTreeMap::new();
-        for id in &self.pending {
-            first.entry(self.rows[id].entity).or_insert(*id);
-        }
-        let leads = |id: &i64| first[&self.rows[id].entity] == *id;
-        let retried =
-            self.pending.iter().filter(|id| self.rows[id].failed_before && free(&self.rows[id]) && leads(id));
-        let mut retried: Vec<(u64, i64)> = retried.map(|id| (self.rows[id].due_ms, *id)).collect();
-        retried.sort_unstable();
-        let back: BTreeSet<i64> = retried.into_iter().take(retries).map(|(_, id)| id).collect();
-        let (mut taken, mut stuck) = (Vec::new(), BTreeSet::new());
-        for id in &self.pending {
-            if taken.len() == limit {
-                break;
+        let due =
+            self.failed.iter().take_while(|(due_ms, _)| *due_ms <= now_ms && retries > 0).map(|(_, id)| id);
+        let back = due.filter(|id| free(id) && before(id).is_none()).take(retries.min(limit));
+        let mut taken: BTreeSet<i64> = back.copied().collect();
+        // Of those that are looked at, each has to wait for an earlier one of its entity that is not ours.
+        let mut look = |id: &i64| {
+            let in_order = before(id).is_none_or(|before| taken.contains(&before));
+            if taken.len() < limit && (in_order || self.bug == Some(Bug::AnyOrder)) {
+                taken.insert(*id);
             }
+            taken.len() < limit
+        };
+        if newest_first {
+            let newest: BTreeSet<&i64> = self.fresh.iter().rev().filter(|id| free(id)).take(limit).collect();
+            newest.into_iter().all(&mut look);
+        } else {
+            self.fresh.iter().filter(|id| free(id)).all(&mut look);
+        }
+        for id in &taken {
             let row = self.rows.get_mut(id).expect("what is pending is there");
-            let mine = free(row) && (!row.failed_before || back.contains(id));
-            let in_order = !stuck.contains(&row.entity) || self.bug == Some(Bug::AnyOrder);
-            if mine && in_order {
-                row.claim = Some((self.claims, now_ms + lease_ms));
-                taken.push(*id);
-            } else {
-                stuck.insert(row.entity);
-            }
+            row.claim = Some((self.claims, now_ms + lease_ms));
         }
-        (self.claims, taken)
+        (self.claims, taken.into_iter().collect())
     }
 
     /// Compare-and-set on the claim.
@@ -91,6 +95,7 @@ impl Table {
                 continue;
             }
             row.claim = None;
+            let before = (row.due_ms, *id);
             match verdict {
                 Verdict::Done => row.state = State::Processed,
                 Verdict::Retry { after, .. } | Verdict::Postpone { after, .. } => {
@@ -101,8 +106,14 @@ impl Table {
                 Verdict::Dead { .. } => row.state = State::Dead,
                 Verdict::GiveBack => {}
             }
-            if row.state != State::Pending {
-                self.pending.remove(id);
+            if row.failed_before || row.state != State::Pending {
+                self.fresh.remove(id);
+                self.failed.remove(&before);
+            }
+            match row.state {
+                State::Pending if row.failed_before => drop(self.failed.insert((row.due_ms, *id))),
+                State::Pending => {}
+                _ => drop(self.pending.get_mut(&row.entity).map(|ids| ids.remove(id))),
             }
         }
     }

@@ -1,5 +1,7 @@
-//! A worker: claims, sends, settles. Every step is an event of its own, so that it can die between any two.
+//! A worker: claims, sends, settles, with several batches under way. Every step is an event of its own, so that it can die between
+//! any two.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use syncline_core::outbox::{
@@ -25,10 +27,15 @@ pub(crate) const POLICY: Policy = Policy {
     jitter: 0.5,
 };
 
+/// As many batches at once as the real one has.
+const SENDS: usize = 4;
+
 const LOOK: u64 = 0;
 const SEND: u64 = 1;
 const GIVE_UP: u64 = 2;
 const SETTLE: u64 = 3;
+/// The timers of a batch are told apart by its place.
+const TIMERS: u64 = 4;
 
 pub(crate) struct Worker {
     shared: Shared,
@@ -38,7 +45,10 @@ pub(crate) struct Worker {
     evidence: Evidence,
     /// Nothing that has failed is claimed before this.
     retries_from_ms: u64,
-    work: Option<Work>,
+    /// Nothing is claimed before this.
+    from_ms: u64,
+    /// Batches under way, each in its place.
+    works: BTreeMap<u64, Work>,
     /// Set apart by the life of the worker: an answer to an earlier one is not ours.
     call: u64,
 }
@@ -48,84 +58,114 @@ struct Work {
     claimed_ms: u64,
     ids: Vec<i64>,
     delivery: Delivery,
+    /// Whether entries in it had failed before.
+    retried: bool,
     request: usize,
+    /// The request under way; 0 if none is.
+    call: u64,
 }
 
 impl Worker {
     pub(crate) fn new(shared: Shared, receiver: ActorId, bug: Option<Bug>, life: u64) -> Self {
         let health = Health::new(PAUSE, BATCH);
         let evidence = Evidence::default();
-        Self { shared, receiver, bug, health, evidence, retries_from_ms: 0, work: None, call: life << 32 }
+        let (works, call) = (BTreeMap::new(), life << 32);
+        Self { shared, receiver, bug, health, evidence, retries_from_ms: 0, from_ms: 0, works, call }
     }
 
     pub(crate) fn handle(&mut self, event: &Event<Note>, context: &mut Context<'_, Note>) {
         match event {
-            Event::Start | Event::Timer(LOOK) => self.look(context),
-            Event::Timer(SEND) => self.send(context),
-            Event::Timer(GIVE_UP) => {
-                let reason = "no answer in time".to_owned();
-                self.answered(Answer::Failed { reason, retry_after: None }, context);
-            }
-            Event::Timer(SETTLE) => self.settle(context),
-            Event::Message { body: Note::Response { call, response }, .. } if *call == self.call => {
-                let asked = self.work.as_ref().map_or(0, |work| work.request);
+            Event::Start => self.look(context),
+            Event::Timer(timer) => match (timer % TIMERS, timer / TIMERS) {
+                (SEND, place) => self.send(place, context),
+                (GIVE_UP, place) => {
+                    let reason = "no answer in time".to_owned();
+                    self.answered(place, Answer::Failed { reason, retry_after: None }, context);
+                }
+                (SETTLE, place) => self.settle(place, context),
+                _ => self.look(context),
+            },
+            Event::Message { body: Note::Response { call, response }, .. } => {
+                let Some((place, work)) = self.works.iter().find(|(_, work)| work.call == *call) else {
+                    return;
+                };
                 let answer = match self.bug {
                     Some(Bug::BelievesAnything) if response.status < 300 => Answer::Accepted,
-                    _ => interpret(response.clone(), asked),
+                    _ => interpret(response.clone(), work.request),
                 };
-                self.answered(answer, context);
+                self.answered(*place, answer, context);
             }
             _ => {}
         }
     }
 
+    /// Claims and begins to send as many batches as may be under way.
     fn look(&mut self, context: &mut Context<'_, Note>) {
         // The database's clock is the world's.
         let now_ms = context.world_ms();
-        let retries = if now_ms < self.retries_from_ms { 0 } else { self.health.retries() };
-        let mut table = self.shared.table.borrow_mut();
-        let (claim, ids) = table.claim(self.health.batch(), retries, now_ms, LEASE_MS);
-        drop(table);
-        if ids.is_empty() {
-            return after(context, LOOK, LOOK_EVERY_MS);
+        if now_ms < self.from_ms {
+            return after(context, LOOK, self.from_ms - now_ms);
         }
-        let table = self.shared.table.borrow();
-        let delivery = Delivery::new(ids.iter().map(|id| {
-            let Row { entity, attempts, failed_before, .. } = table.rows[id];
-            Candidate { id: *id, entity, attempts, failed_before }
-        }));
-        drop(table);
-        self.work = Some(Work { claim, claimed_ms: now_ms, ids, delivery, request: 0 });
-        after(context, SEND, 1);
+        let mut idle = 0;
+        while self.works.len() < self.health.sends(SENDS) && idle < 2 {
+            let retrying = self.works.values().any(|work| work.retried);
+            let newest_first = self.health.newest_first();
+            let retries = match retrying || newest_first || now_ms < self.retries_from_ms {
+                true => 0,
+                false => self.health.retries(),
+            };
+            let mut table = self.shared.table.borrow_mut();
+            let limit = self.health.batch().max(retries);
+            let (claim, ids) = table.claim(limit, retries, newest_first, now_ms, LEASE_MS);
+            // From the other end there may be more.
+            idle = if ids.is_empty() { idle + 1 } else { 0 };
+            if ids.is_empty() {
+                continue;
+            }
+            let candidates = ids.iter().map(|id| {
+                let Row { entity, attempts, failed_before, .. } = table.rows[id];
+                Candidate { id: *id, entity, attempts, failed_before }
+            });
+            let candidates: Vec<_> = candidates.collect();
+            drop(table);
+            let retried = candidates.iter().any(|candidate| candidate.failed_before);
+            let delivery = Delivery::new(candidates);
+            let place = (0..).find(|place| !self.works.contains_key(place)).expect("there are places");
+            let work = Work { claim, claimed_ms: now_ms, ids, delivery, retried, request: 0, call: 0 };
+            self.works.insert(place, work);
+            after(context, SEND + place * TIMERS, 1);
+        }
+        after(context, LOOK, LOOK_EVERY_MS);
     }
 
-    fn send(&mut self, context: &mut Context<'_, Note>) {
-        let Some(work) = &mut self.work else { return };
+    fn send(&mut self, place: u64, context: &mut Context<'_, Note>) {
+        let Some(work) = self.works.get_mut(&place) else { return };
         // A lease that may end while the answer is awaited is no good: what is left is given back.
         let leased = context.world_ms() + TIMEOUT_MS < work.claimed_ms + LEASE_MS;
         let Some(places) = work.delivery.next().filter(|_| leased) else {
-            return after(context, SETTLE, 1);
+            return after(context, SETTLE + place * TIMERS, 1);
         };
         work.request = places.len();
         let table = self.shared.table.borrow();
         let entries = places.iter().map(|place| work.ids[*place]).map(|id| (id, table.rows[&id].entity));
         let entries = entries.collect();
         self.call += 1;
+        work.call = self.call;
         context.send(self.receiver, Note::Request { call: self.call, entries });
-        after(context, GIVE_UP, TIMEOUT_MS);
+        after(context, GIVE_UP + place * TIMERS, TIMEOUT_MS);
     }
 
-    fn answered(&mut self, answer: Answer, context: &mut Context<'_, Note>) {
-        self.call += 1;
-        context.clear_timer(GIVE_UP);
-        if let Some(work) = &mut self.work {
+    fn answered(&mut self, place: u64, answer: Answer, context: &mut Context<'_, Note>) {
+        context.clear_timer(GIVE_UP + place * TIMERS);
+        if let Some(work) = self.works.get_mut(&place) {
+            work.call = 0;
             work.delivery.answered(answer);
         }
-        after(context, SEND, 1);
+        after(context, SEND + place * TIMERS, 1);
     }
 
-    fn settle(&mut self, context: &mut Context<'_, Note>) {
-        let Some(work) = self.work.take() else { return };
+    fn settle(&mut self, place: u64, context: &mut Context<'_, Note>) {
+        let Some(work) = self.works.remove(&place) else { return };
         let now = Timestamp::from_ms(context.world_ms());
         let (verdicts, receiver) = work.delivery.finish(&POLICY, &mut self.evidence, now, || chance(context));
         let verdicts: Vec<(i64, Verdict)> = work.ids.into_iter().zip(verdicts).collect();
@@ -138,7 +178,8 @@ impl Worker {
         *self.shared.tally.borrow_mut().entry(seen).or_default() += 1;
         let pauses = self.health.observe(&receiver, chance(context));
         self.retries_from_ms = context.world_ms() + pauses.retries.as_millis() as u64;
-        after(context, LOOK, 1 + pauses.all.as_millis() as u64);
+        self.from_ms = context.world_ms() + pauses.all.as_millis() as u64;
+        after(context, LOOK, 1);
     }
 }
 

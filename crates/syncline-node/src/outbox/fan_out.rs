@@ -66,7 +66,7 @@ impl FanOut {
     async fn step(&self) -> Result<Option<Duration>, ()> {
         let mut next: Option<Duration> = None;
         for kind in [Kind::Change, Kind::File] {
-            let claiming = self.shared.outbox.claim_with_retries(&self.shared.name, kind, STEP, STEP, LEASE);
+            let claiming = self.shared.outbox.claim(&self.shared.name, kind, STEP, LEASE);
             let claimed = self.shared.count_store_errors("claim", claiming).await.map_err(drop)?;
             self.shared.record_unreadable(&claimed.unreadable);
             if !claimed.entries.is_empty() {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use syncline_core::outbox::{Health, PAUSE, ReceiverState};
 use syncline_store::minute_before;
-use syncline_store::outbox::{Claimed, Kind};
+use syncline_store::outbox::{Claimed, Kind, Wanted};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -127,8 +127,11 @@ impl Lane {
                 return NextLook { at: self.not_before.min(usual), idle: self.down.is_some() };
             }
             let (worker, lease) = (&self.shared.name, self.shared.lease);
-            let (batch, retries) = (self.health.batch(), self.retries());
-            let claiming = self.shared.outbox.claim_with_retries(worker, self.kind, batch, retries, lease);
+            let newest_first = self.health.newest_first();
+            let retries = if newest_first { 0 } else { self.retries() };
+            let limit = self.health.batch().max(retries);
+            let wanted = Wanted { kind: self.kind, limit, retries, newest_first, lease };
+            let claiming = self.shared.outbox.claim_with(worker, wanted);
             match self.shared.count_store_errors("claim", claiming).await {
                 Ok(claimed) => {
                     self.store_failures = 0;
@@ -156,11 +159,9 @@ impl Lane {
 
     fn sends_max(&self) -> usize {
         match self.kind {
-            // A receiver that is down is asked by one.
-            _ if self.health.is_down() => 1,
-            Kind::Change if self.shared.sender.is_webhook() => WEBHOOK_BATCHES_AT_ONCE,
-            Kind::Change => BATCHES_AT_ONCE,
-            Kind::File => UPLOADS_AT_ONCE,
+            Kind::Change if self.shared.sender.is_webhook() => self.health.sends(WEBHOOK_BATCHES_AT_ONCE),
+            Kind::Change => self.health.sends(BATCHES_AT_ONCE),
+            Kind::File => self.health.sends(UPLOADS_AT_ONCE).min(UPLOADS_AT_ONCE),
         }
     }
 

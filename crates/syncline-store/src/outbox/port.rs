@@ -15,7 +15,7 @@ use super::row::{self, DetailRow, EntryRow, Found, ORPHANS_EVERY, ReceiptRow, SE
 use super::wakes::Wakes;
 use super::{
     ClaimId, Claimed, Detail, Entry, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate, Settings, Stats,
-    Which,
+    Wanted, Which,
 };
 use crate::database::{Database, Sql, Transaction, values};
 use crate::postgres::outbox::sql as postgres;
@@ -36,6 +36,7 @@ pub(crate) struct Request {
     pub(crate) limit: i64,
     /// How many of those that failed may come back.
     pub(crate) retries: i64,
+    pub(crate) newest_first: bool,
     pub(crate) lease_ms: i64,
     pub(crate) claim: ClaimId,
     pub(crate) worker: String,
@@ -169,21 +170,17 @@ impl Outbox for Port {
         Ok(marked)
     }
 
-    async fn claim_with_retries(
-        &self,
-        worker: &str,
-        kind: Kind,
-        limit: usize,
-        retries: usize,
-        lease: Duration,
-    ) -> Result<Claimed, Error> {
+    async fn claim_with(&self, worker: &str, wanted: Wanted) -> Result<Claimed, Error> {
+        let Wanted { kind, limit, retries, newest_first, lease } = wanted;
         let (limit, lease_ms) = check::claim(worker, limit, lease)?;
         let retries = check::count("retries", retries)?.min(limit);
         let claim = ClaimId(i64::from(rand::random::<u32>()) << 31 | i64::from(rand::random::<u32>() >> 1));
         let worker = worker.to_owned();
         let orphans = Arc::clone(&self.orphans);
-        let request = Request { kind, limit, retries, lease_ms, claim, worker, orphans };
-        for _ in 0..row::ROUNDS_MAX {
+        let request = Request { kind, limit, retries, newest_first, lease_ms, claim, worker, orphans };
+        // The newest entries of one entity may all have to wait for older ones, however often they are looked at.
+        let rounds = if newest_first { 1 } else { row::ROUNDS_MAX };
+        for _ in 0..rounds {
             let Attempt { found, look_in } = self.claims.claim(request.clone()).await?;
             let Found { ours: entries, unreadable, .. } = found;
             if !entries.is_empty() {

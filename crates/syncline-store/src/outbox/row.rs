@@ -5,8 +5,8 @@ use std::time::Duration;
 use syncline_core::outbox::Moment;
 
 use super::{Detail, Entry, Receipt, Settings, State, Stats};
-use crate::Error;
 use crate::database::{FromRow, Row};
+use crate::{Error, names};
 
 /// Entries that wait in vain are looked for this often.
 pub(crate) const ORPHANS_EVERY: Duration = Duration::from_secs(10);
@@ -142,6 +142,11 @@ pub(crate) fn sort_out(rows: Vec<LineRow>, limit: i64) -> Found {
     }
     more |= !unreadable.is_empty();
     Found { ours, blocked, unreadable, more }
+}
+
+/// The statement that takes the newest entries of the line, where this one takes the oldest. What it gives is in the same order.
+pub(crate) fn from_the_newest(claim: &'static str) -> &'static str {
+    names::kept(claim.replacen("/* or DESC */", "DESC", 1))
 }
 
 /// pending, in flight, retrying, behind, dead, age in milliseconds, delivered, in the last minute.

@@ -64,9 +64,10 @@ impl Claims for PostgresClaims {
 
 async fn claim(transaction: &mut Transaction<'_>, request: Request) -> Result<Attempt, Error> {
     let files = i64::from(request.kind == Kind::File);
-    let Request { limit, retries, claim, lease_ms, worker, orphans, .. } = request;
+    let Request { limit, retries, newest_first, claim, lease_ms, worker, orphans, .. } = request;
     let take = values![files, limit, claim.0, lease_ms, worker, CLAIM_BYTES_MAX as i64];
-    let rows: Vec<LineRow> = transaction.query(CLAIM.into(), &take).await?;
+    let sql = if newest_first { *CLAIM_NEWEST } else { CLAIM };
+    let rows: Vec<LineRow> = transaction.query(sql.into(), &take).await?;
     let mut found = row::sort_out(rows, limit);
     if !found.blocked.is_empty() {
         let (ids, blockers): (Vec<i64>, Vec<i64>) = std::mem::take(&mut found.blocked).into_iter().unzip();

@@ -99,7 +99,8 @@ async fn take(transaction: &mut Transaction<'_>, request: Request) -> Result<Fou
         transaction.execute(BRING_BACK, &values![request.kind == Kind::File, request.retries]).await?;
     }
     let line = values![request.kind == Kind::File, request.limit, CLAIM_BYTES_MAX as i64];
-    let rows: Vec<LineRow> = transaction.query(LINE.into(), &line).await?;
+    let sql = if request.newest_first { *LINE_NEWEST } else { LINE };
+    let rows: Vec<LineRow> = transaction.query(sql.into(), &line).await?;
     let mut found = row::sort_out(rows, request.limit);
     let typeless: Vec<i64> = transaction.column(BURY_TYPELESS.into(), &[]).await?;
     found.unreadable.extend(typeless.into_iter().map(|id| (id, "entity_type is NULL".to_owned())));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use syncline_core::outbox::{Moment, Verdict};
 use syncline_store::outbox::{
-    Claimed, ENTRIES_MAX, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate, Settings, State, Which,
-    enqueue_in, enqueue_in_postgres,
+    Claimed, ENTRIES_MAX, Kind, List, NewEntry, Outbox, Receipt, ReceiptUpdate, Settings, State, Wanted,
+    Which, enqueue_in, enqueue_in_postgres,
 };
 use syncline_store::{Backend, Error};
 
@@ -63,7 +63,8 @@ pub(crate) async fn ss_32_as_many_of_those_that_failed_come_back_as_are_asked_fo
 
     let new = outbox.enqueue(&calls(&["f", "g"])).await.unwrap();
     let take = async |retries: usize| {
-        outbox.claim_with_retries("w", Kind::Change, 10, retries, LEASE).await.unwrap()
+        let wanted = Wanted { kind: Kind::Change, limit: 10, retries, newest_first: false, lease: LEASE };
+        outbox.claim_with("w", wanted).await.unwrap()
     };
     let fresh = take(0).await;
     assert_eq!(ids(&fresh), new, "what has failed is left where it is");
@@ -82,6 +83,25 @@ pub(crate) async fn ss_32_as_many_of_those_that_failed_come_back_as_are_asked_fo
     // Files bring no changes back.
     let file = outbox.enqueue(&[entry("scan_file", "s", "{}")]).await.unwrap();
     assert_eq!(ids(&outbox.claim("w", Kind::File, 10, LEASE).await.unwrap()), file);
+}
+
+pub(crate) async fn ss_32_the_newest_entries_can_be_claimed_first_and_each_entity_keeps_its_order(
+    fixture: &Fixture,
+) {
+    let outbox = fixture.store.outbox();
+    let given = outbox.enqueue(&calls(&["a", "b", "c", "a", "d", "d"])).await.unwrap();
+    let newest = async |limit: usize| {
+        let wanted = Wanted { kind: Kind::Change, limit, retries: 0, newest_first: true, lease: LEASE };
+        outbox.claim_with("w", wanted).await.unwrap()
+    };
+    // Both of the last entity, in their order; the later one of "a" waits for the earlier one.
+    assert_eq!(ids(&newest(3).await), [given[4], given[5]]);
+    let first = outbox.claim("w", Kind::Change, 1, LEASE).await.unwrap();
+    assert_eq!(ids(&first), [given[0]]);
+    assert_eq!(ids(&newest(10).await), [given[1], given[2]], "what has to wait is left");
+    outbox.settle(first.claim, &[(given[0], Verdict::Done)]).await.unwrap();
+    assert_eq!(ids(&newest(10).await), [given[3]]);
+    assert!(newest(10).await.entries.is_empty());
 }
 
 pub(crate) async fn ss_37_an_outbox_can_be_given_another_name(fixture: &Fixture) {

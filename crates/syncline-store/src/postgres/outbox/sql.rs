@@ -1,6 +1,9 @@
 //! What is said to PostgreSQL about the outbox: `sql/outbox.postgres.sql`.
 
+use std::sync::LazyLock;
+
 use crate::database::statements_of;
+use crate::outbox::row;
 
 statements_of!("outbox.postgres":
     SENDER, SET_SENDER, INSERT, INSERT_AT, PENDING, MARK, FREE, FREE_ORPHANS, BRING_BACK, CLAIM, BURY, DEFER,
@@ -8,6 +11,9 @@ statements_of!("outbox.postgres":
     LIST_PROCESSED_AFTER, DETAIL, PAYLOAD, RETRY, RETRY_DEAD, DISCARD, DISCARD_DEAD, CLEANUP, RECEIPT,
     RECEIPT_OF, STORE_RECEIPT, COLUMNS, SETTINGS_ROWS, HAS_SETTINGS, SETTINGS_COLUMNS, CREATE_SETTINGS,
 );
+
+/// [`CLAIM`] from the other end.
+pub(crate) static CLAIM_NEWEST: LazyLock<&str> = LazyLock::new(|| row::from_the_newest(CLAIM));
 
 /// In the order of the settings' names.
 pub(crate) const SET_SETTINGS: [&str; 4] = [

@@ -16,6 +16,7 @@ async fn ss_22_every_statement_searches_an_index_and_none_scans_the_table() {
         (LOOK, "sync_outbox_ready (<expr>=?)"),
         (BRING_BACK, "sync_outbox_due_kind (<expr>=? AND due_at>? AND due_at<?)"),
         (LINE, "sync_outbox_ready (<expr>=?)"),
+        (*LINE_NEWEST, "sync_outbox_ready (<expr>=?)"),
         (LINE, "sync_outbox_pending_entity (entity_type=? AND entity_id=? AND id<?)"),
         (TAKE, "INTEGER PRIMARY KEY (rowid=?)"),
         (DEFER, "INTEGER PRIMARY KEY (rowid=?)"),

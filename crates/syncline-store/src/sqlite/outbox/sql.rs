@@ -1,6 +1,9 @@
 //! What is said to SQLite about the outbox: `sql/outbox.sqlite.sql`.
 
+use std::sync::LazyLock;
+
 use crate::database::statements_of;
+use crate::outbox::row;
 
 statements_of!("outbox.sqlite":
     SENDER, SET_SENDER, INSERT, INSERT_AT, LAST, PENDING, MARK, MARK_PAYLOADS, FREE, FREE_ORPHANS, LOOK, BRING_BACK, LINE, TAKE,
@@ -9,6 +12,9 @@ statements_of!("outbox.sqlite":
     DISCARD_DEAD, OLD, REMOVE, REMOVE_PAYLOADS, REMOVE_RECEIPTS, RECEIPT, RECEIPT_OF, STORE_RECEIPT, COLUMNS,
     SETTINGS_COLUMNS, READ_BY_KEY, READ_BY_NAME, CREATE_SETTINGS,
 );
+
+/// [`LINE`] from the other end.
+pub(crate) static LINE_NEWEST: LazyLock<&str> = LazyLock::new(|| row::from_the_newest(LINE));
 
 /// In the order of the settings' names.
 pub(crate) const READ_SETTINGS: [&str; 4] = [
