@@ -260,14 +260,14 @@ async fn ss_34_a_listener_whose_connection_went_silent_notices_and_hears_again()
     let listening =
         "SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'LISTEN %' OR query = 'SELECT 1'";
     wait_for_count(&mut outside, listening, 1).await;
-    asleep(&mut outside, true).await;
+    until("the worker to sleep", async || asleep(&mut outside).await).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     forget.send_modify(|generation| *generation += 1);
     wakes.mark_unchanged();
     // Nothing is inserted: only a listener that has noticed and come back wakes anybody.
     tokio::time::timeout(PATIENCE, wakes.changed()).await.expect("it notices").unwrap();
-    asleep(&mut outside, false).await;
-    asleep(&mut outside, true).await;
+    until("the worker to wake", async || !asleep(&mut outside).await).await;
+    until("the worker to sleep", async || asleep(&mut outside).await).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     wakes.mark_unchanged();
     let insert = "INSERT INTO sync_outbox (entity_type, entity_id, payload) VALUES ('a', 'b', '1')";
@@ -275,13 +275,10 @@ async fn ss_34_a_listener_whose_connection_went_silent_notices_and_hears_again()
     tokio::time::timeout(PATIENCE, wakes.changed()).await.expect("it hears").unwrap();
 }
 
-/// Waits until a worker has said that it sleeps, or that it does not.
-async fn asleep(connection: &mut PgConnection, wanted: bool) {
+/// Whether a worker has said that it sleeps.
+async fn asleep(connection: &mut PgConnection) -> bool {
     let question = "SELECT last_value > 0 FROM syncline.sync_outbox_asleep";
-    until("a worker to sleep or to wake", async || {
-        sqlx::query_scalar::<_, bool>(question).fetch_one(&mut *connection).await.unwrap() == wanted
-    })
-    .await;
+    sqlx::query_scalar(question).fetch_one(connection).await.unwrap()
 }
 
 /// A worker that claims whenever it is woken and never by the clock, and what it has claimed.
@@ -322,22 +319,32 @@ async fn op_01_an_application_announces_to_a_worker_that_sleeps_and_to_nobody_el
         insert(&mut application, format!("before {n}")).await;
     }
     let (worker, claimed) = claiming(&store);
-    asleep(&mut application, true).await;
+    until("the worker to sleep", async || asleep(&mut application).await).await;
     // Time to look once more for what was inserted before that.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    insert(&mut application, "wakes it".to_owned()).await;
-    asleep(&mut application, false).await;
-    // One transaction after the other finds it awake.
+    insert(&mut application, "a lone one".to_owned()).await;
+    until("it to be claimed", async || claimed.lock().unwrap().len() == 101).await;
+    assert!(asleep(&mut application).await, "a lone entry is told to a worker that sleeps on");
+    // A rush wakes it, and one transaction after the other finds it awake.
+    let mut inserted = 101;
+    until("the worker to wake", async || {
+        for _ in 0..20 {
+            insert(&mut application, format!("in a rush {inserted}")).await;
+            inserted += 1;
+        }
+        !asleep(&mut application).await
+    })
+    .await;
     for n in 0..200 {
         insert(&mut application, format!("while it is awake {n}")).await;
     }
-    until("all to be claimed", async || claimed.lock().unwrap().len() == 301).await;
+    until("all to be claimed", async || claimed.lock().unwrap().len() == inserted + 200).await;
     let mut announced = 0;
     while let Ok(Ok(_)) = tokio::time::timeout(Duration::from_millis(300), listener.recv()).await {
         announced += 1;
     }
     // On a busy machine the worker may have fallen asleep in between, but not each time.
-    assert!((1..150).contains(&announced), "{announced} of 301 inserts announced something");
+    assert!((1..150).contains(&announced), "{announced} of {} inserts announced something", inserted + 200);
     worker.abort();
 }
 

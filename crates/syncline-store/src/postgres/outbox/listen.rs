@@ -1,10 +1,10 @@
 //! Learning of new entries at the least cost for the application that inserts them.
 //!
 //! PostgreSQL lets transactions that say `NOTIFY` commit one after the other, so the table's trigger says it only while a worker
-//! sleeps. A worker is awake while it finds entries: it looks every few milliseconds, and nobody needs to tell it anything. When it has
-//! found none for a while it says that it sleeps, and then waits until all transactions have ended that may have inserted
-//! without a word, because they did so before it said that. From there on every insert wakes it. Where inserts are rare, that while is
-//! short: a lone entry is carried sooner by a word than by looking, and costs nobody anything.
+//! sleeps. Of a lone entry it is told in its sleep, which costs nobody anything. When words come in a rush, it says that it is awake:
+//! it looks every few milliseconds, and nobody needs to tell it anything. When it has found nothing for a while it says that it sleeps,
+//! and then waits until all transactions have ended that may have inserted without a word, because they did so before it said that.
+//! From there on it is told of every insert.
 //!
 //! Who sleeps says so again once a minute. Somebody else who wakes up tells those who sleep, with the end of that sleep itself. They
 //! look every few seconds then, until everybody sleeps again: that one may have died. Where announcements are not heard, whoever
@@ -26,6 +26,9 @@ use crate::outbox::wakes::Wakes;
 
 const CHANNEL: &str = "sync_outbox";
 const LOOK_EVERY_WITHOUT_NOTICES: Duration = Duration::from_millis(200);
+/// So many announcements within that time are a rush.
+const RUSH: u32 = 8;
+const RUSH_WITHIN: Duration = Duration::from_millis(100);
 /// How long a worker that finds nothing stays awake after it has found a few times something, and after [`MANY`] times.
 const LINGER: Duration = Duration::from_millis(10);
 const LINGER_AFTER_MANY: Duration = Duration::from_millis(100);
@@ -81,15 +84,21 @@ async fn sleep_and_wake(
         if !wait_for_older_transactions(pool, wakes, before).await? {
             continue;
         }
-        if !sleep_until_woken(pool, heard, sleep).await? {
+        if !sleep_until_rush(pool, wakes, heard, sleep).await? {
             return Ok(());
         }
     }
 }
 
-/// Sleeps until there is a reason to look; false if none could be heard any more.
-async fn sleep_until_woken(pool: &PgPool, heard: &mut Subscription, sleep: &SleepFlag) -> sqlx::Result<bool> {
+/// Has whoever waits look whenever something is announced, until that comes in a rush; false if nothing can be heard any more.
+async fn sleep_until_rush(
+    pool: &PgPool,
+    wakes: &Weak<Wakes>,
+    heard: &mut Subscription,
+    sleep: &SleepFlag,
+) -> sqlx::Result<bool> {
     let mut others_are_awake = false;
+    let (mut since, mut announced) = (Instant::now(), 0);
     while heard.is_listening() {
         let next = tokio::select! {
             next = heard.next() => next,
@@ -101,7 +110,17 @@ async fn sleep_until_woken(pool: &PgPool, heard: &mut Subscription, sleep: &Slee
             Some(Heard::Notice(payload)) if payload.starts_with(AWAKE) => {
                 others_are_awake |= !payload.ends_with(&*sleep.own);
             }
-            Some(Heard::Notice(_) | Heard::Listening) => return Ok(true),
+            Some(Heard::Notice(_)) => {
+                wake(wakes);
+                if since.elapsed() > RUSH_WITHIN {
+                    (since, announced) = (Instant::now(), 0);
+                }
+                announced += 1;
+                if announced >= RUSH {
+                    return Ok(true);
+                }
+            }
+            Some(Heard::Listening) => return Ok(true),
             // Nothing was heard for a while. Somebody who is awake still, or has died awake, announces nothing.
             Some(Heard::Lost) => {
                 if !sleep.go_on(pool).await? {
