@@ -1,6 +1,7 @@
 //! The platform's own commands, one file each. Those of apps come from [`parts`](crate::parts).
 
 mod audit;
+mod backup;
 mod completions;
 mod config;
 mod doctor;
@@ -16,6 +17,7 @@ mod queue;
 mod serve;
 mod state;
 mod token;
+mod top;
 mod viewers;
 mod worker;
 
@@ -26,6 +28,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Run a node.
     Serve(serve::Serve),
+    /// Show all systems on one screen, live.
+    Top(top::Top),
     /// Show who is watching.
     Viewers(viewers::Viewers),
     /// Show and run scheduled jobs.
@@ -40,6 +44,10 @@ pub(crate) enum Command {
     Outbox(outbox::Outbox),
     /// Make the tables of systems in a database, or print the SQL that does.
     Migrate(migrate::Migrate),
+    /// Copy the node's database while it runs.
+    Backup(backup::Backup),
+    /// Put a copy in the place of the node's database.
+    Restore(backup::Restore),
     /// Show and change spaces of shared state.
     State(state::State),
     /// Read and change entities that came from elsewhere.
@@ -66,6 +74,7 @@ impl Command {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self {
             Command::Serve(serve) => serve.run().await,
+            Command::Top(top) => top.run().await,
             Command::Viewers(viewers) => viewers.run().await,
             Command::Jobs(jobs) => jobs.run().await,
             Command::Queue(queue) => queue.run().await,
@@ -73,6 +82,8 @@ impl Command {
             Command::Lock(lock) => lock.run().await,
             Command::Outbox(outbox) => outbox.run().await,
             Command::Migrate(migrate) => migrate.run().await,
+            Command::Backup(backup) => backup.run().await,
+            Command::Restore(restore) => restore.run().await,
             Command::State(state) => state.run().await,
             Command::Entities(entities) => entities.run().await,
             Command::Kv(kv) => kv.run().await,

@@ -38,6 +38,7 @@ pub(crate) const STYLES: Styles = Styles::styled()
 const EXAMPLES: &str = "\
 Examples:
   syncline serve                     run a node at http://127.0.0.1:3000
+  syncline top                       all systems on one screen, live
   syncline viewers --watch           who is watching, live
   syncline jobs list                 what is scheduled, and what skipping saved
   syncline queue list                what waits for an outside API, and how long
@@ -47,6 +48,7 @@ Examples:
   syncline kv put greeting hello     keep a value
   syncline key add box-7 --may ingest:box-7:send
                                      let a box in, only where it belongs
+  syncline backup monday.db          copy the node's database while it runs
   syncline config init               write a syncline.toml to begin with
   syncline doctor                    find out what keeps a node from starting
   syncline completions bash          let the shell complete commands

@@ -6,7 +6,7 @@
 //! - [`Pending`], [`Progress`]: what is waited for, and how far it is, on a terminal
 //! - [`Keys`]: keys from the command line, a file or standard input
 //! - [`answer`]: what a node said, in words
-//! - [`output`]: what goes to the screen, and with which colours
+//! - [`output`]: what goes to the screen, and with which colours; [`Screen`]: a whole one, drawn again and again
 //! - [`stop_signal`], [`reload_signal`]: being asked to stop, and to read the configuration again
 //!
 //! Leaves to the program: which apps there are, how TLS is done, and with which exit code it ends.
@@ -19,6 +19,7 @@ mod listener;
 pub mod output;
 mod pending;
 mod progress;
+mod screen;
 mod signal;
 
 pub use client::{Client, Preflight, Refusal, Target};
@@ -28,4 +29,5 @@ pub use pending::{IN_VAIN_MAX, Pending};
 pub use progress::Progress;
 /// The words of requests and refusals.
 pub use reqwest::{Method, StatusCode};
+pub use screen::Screen;
 pub use signal::{reload_signal, stop_signal, stop_signal_of_reloading};

@@ -52,6 +52,7 @@ mod postgres;
 mod sqlite;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use syncline_core::outbox::EntityType;
@@ -72,6 +73,7 @@ use self::outbox::Outbox;
 use self::queue::Queues;
 use self::queue::table::{QueueNotices, Tables};
 use self::schedule::Schedule;
+pub use self::sqlite::Copied;
 use self::state::States;
 
 /// The outbox in an application's own database, and nothing else of a store: no other table is made there.
@@ -242,6 +244,19 @@ impl Store {
             Err(Error::Unprepared { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Copies the SQLite database at `url` to the file `to`, while others use it. The copy is of one moment and has everything that was
+    /// acknowledged before.
+    pub async fn back_up(url: &str, to: &Path) -> Result<Copied, Error> {
+        let (url, to) = (url.to_owned(), to.to_owned());
+        blocking(move || sqlite::back_up(&url, &to)).await
+    }
+
+    /// Puts a copy in the place of the SQLite database at `url`, which nobody may have open. What was there is kept under another name.
+    pub async fn restore(url: &str, from: &Path) -> Result<Copied, Error> {
+        let (url, from) = (url.to_owned(), from.to_owned());
+        blocking(move || sqlite::restore(&url, &from)).await
     }
 
     /// How the server at `url` is copied to others; `None` for SQLite. Changes nothing.
@@ -491,3 +506,13 @@ impl fmt::Debug for Store {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Does `work`, which waits for the disk, without holding anything else up.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let ended = |error: tokio::task::JoinError| {
+        Err(Error::Engine { store: "the copy".to_owned(), reason: format!("it ended early: {error}") })
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(ended)
+}

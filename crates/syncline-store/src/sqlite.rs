@@ -4,6 +4,7 @@
 //! - [`writer`]: the one writer; every change is committed in groups through one connection
 //! - [`readers`]: connections that only read, beside it
 //! - [`connection`]: statements on one of these
+//! - [`backup`]: copies of a database that is in use
 //! - [`stamp`]: whether another process may have written something
 //! - [`lock`], [`outbox`]: what the ports of these have of their own here
 //!
@@ -14,6 +15,7 @@
 //!
 //! `sqlite::memory:` lives as long as the store is open and is gone with it; there the writer also reads.
 
+mod backup;
 mod connection;
 mod lock;
 pub(crate) mod outbox;
@@ -46,6 +48,8 @@ use crate::queue::registry::QueueRegistry;
 use crate::state::ChangeBroadcast;
 use crate::{Backend, Error, names, parts};
 
+pub use self::backup::Copied;
+pub(crate) use self::backup::{back_up, restore};
 pub(crate) use self::lock::SqliteLocks;
 pub(crate) use self::outbox::SqliteClaims;
 pub(crate) use self::prepare::CREATE_CLOCK;

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what was counted is told to whoever reads the run")]
 
 mod access;
+mod backup;
 mod clients;
 mod command_line;
 mod commands;
