@@ -4,6 +4,7 @@
 //! - [`Target`], [`Client`]: which node is asked, and asking it; a refusal is a [`Refusal`]
 //! - [`Listener`]: what a node tells, for as long as it takes
 //! - [`Pending`], [`Progress`]: what is waited for, and how far it is, on a terminal
+//! - [`Wait`]: how long a command waits, as `--wait` says
 //! - [`Keys`]: keys from the command line, a file or standard input
 //! - [`answer`]: what a node said, in words
 //! - [`output`]: what goes to the screen, and with which colours
@@ -20,6 +21,7 @@ pub mod output;
 mod pending;
 mod progress;
 mod signal;
+mod wait;
 
 pub use client::{Client, Preflight, Refusal, Target};
 pub use input::Keys;
@@ -29,3 +31,4 @@ pub use progress::Progress;
 /// The words of requests and refusals.
 pub use reqwest::{Method, StatusCode};
 pub use signal::{reload_signal, stop_signal, stop_signal_of_reloading};
+pub use wait::Wait;
