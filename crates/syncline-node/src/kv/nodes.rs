@@ -138,8 +138,8 @@ impl Presence {
             if stop.run_until_cancelled(turn).await.is_none() {
                 return;
             }
-            if wait.is_some() {
-                self.call(&store).await;
+            if wait.is_some() && stop.run_until_cancelled(self.call(&store)).await.is_none() {
+                return;
             }
         }
     }
