@@ -23,7 +23,7 @@ const japanese = /** @type {typeof test} */ (
 
 /** @type {any} */ (japanese).use({ locale: "ja-JP", expectedErrors: /Transition was (aborted|skipped)/ });
 
-for (const { path } of [...PAGES, ...PAGES_BELOW].filter(({ path }) => !APPS.includes(path) && !LEFT_OUT.some((left) => path.startsWith(left)) && !path.includes("fetchNdl"))) {
+for (const { path } of [...PAGES, ...PAGES_BELOW, { path: "/queue/groups?queue=q-1" }].filter(({ path }) => !APPS.includes(path) && !LEFT_OUT.some((left) => path.startsWith(left)) && !path.includes("fetchNdl"))) {
   japanese(`cn_04 page ${path} is in Japanese`, async ({ page, node }) => {
     await node.ask("/api/queues/q-1", { kind: "new", keys: ["k-1"] });
     await node.ask("/api/jobs/j-1/run", {});

@@ -33,18 +33,23 @@ test("cn_02 paused, silent, long held and full are listed behind what is dead an
   const found = attention({
     ...well,
     outbox: { pending: 0, inFlight: 0, dead: 1, oldestMs: null },
+    jobs: [{ name: "report", paused_at: 1, last: { state: "done" } }],
     queues: [{ name: "a b", counts, paused: { until: null, reason: "manual" } }, { name: "slow", counts, paused: { until: 1, reason: "retry-after" } }],
-    nodes: [{ node: "here", silentMs: hour, self: true }, { node: "there", silentMs: 120_000, self: false }, { node: "third", silentMs: 59_000, self: false }],
+    nodes: [{ node: "here", silentMs: 0, self: true, standsStill: false }, { node: "there", silentMs: 8_000, self: false, standsStill: true }, { node: "third", silentMs: 59_000, self: false, standsStill: false }],
     locks: [{ name: "nightly", holder: "box-7", ageMs: 2 * hour }],
     full: [{ space: "cart" }],
   });
   assert.deepEqual(found.map(({ words, href }) => `${words} -> ${href}`), [
     "1 change of the outbox given up -> /outbox/entries?state=dead",
     "Queue a b is paused -> /queue?q=a%20b",
-    "Node there has been silent for 2 min -> /nodes",
+    "Job report is paused -> /viewer?job=report#jobs-part",
+    "Node there does not answer: its last word is 8 s old -> /nodes?q=there",
     "Lock nightly has been held by box-7 for 2 h -> /lock?one=nightly",
     "Space cart is nearly full -> /state?state=full",
   ]);
+  const held = { pending: 3, inFlight: 0, dead: 0, oldestMs: hour };
+  assert.deepEqual(attention({ ...well, outbox: { ...held, paused: true } }).map(({ words, href }) => `${words} -> ${href}`), ["The outbox is paused: nothing is sent -> /outbox"]);
+  assert.deepEqual(attention({ ...well, outbox: { ...held, inFlight: 1, filesPaused: true } }).map(({ words }) => words), ["The outbox sends no files: they are switched off"]);
   const many = attention({ ...well, locks: [{ name: "a", holder: "x", ageMs: hour }, { name: "b", holder: "y", ageMs: hour }], full: [{ space: "a" }, { space: "b" }] });
   assert.deepEqual(many.map(({ href }) => href), ["/lock?minAgeMs=3600000", "/state?state=full"]);
 });

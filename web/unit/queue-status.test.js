@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { doing, pace, progress, share, troubles } from "../console/assets/queue-status.js";
+import { doing, groupPace, kept, pace, progress, share, troubles } from "../console/assets/queue-status.js";
 
 const status = (/** @type {any} */ facts = {}) => ({
   name: "words",
@@ -43,4 +43,12 @@ test("qu_24 pace, progress and troubles read well", () => {
   assert.equal(troubles(status({ counts: { retrying: 1, failed: 2, dead: 3 } })), "1 retry, 2 without result, 3 dead keys");
   assert.equal(share(status({ counts: { waiting: 1, done: 2, failed: 1 } })), 0.75);
   assert.equal(share(status()), 0);
+});
+
+test("qu_33 a pace that was set by hand, the pace of groups and how long results are kept are said", () => {
+  assert.equal(pace(status({ pace_is_set: true, retry_delay_ms: 0 })), "1 at once, 100 ms apart, set by hand");
+  assert.equal(groupPace(status({ groups: { concurrency: 2, interval_ms: 250 } })), "Each group: 2 at once, 250 ms apart.");
+  assert.equal(groupPace(status()), "");
+  assert.equal(kept(status({ resultTtlSec: 3_600 })), "results kept for 1 h");
+  assert.equal(kept(status()), "");
 });

@@ -4,6 +4,7 @@
 //! - [`Target`], [`Client`]: which node is asked, and asking it; a refusal is a [`Refusal`]
 //! - [`Listener`]: what a node tells, for as long as it takes
 //! - [`Pending`], [`Progress`]: what is waited for, and how far it is, on a terminal
+//! - [`Wait`]: how long a command waits, as `--wait` says
 //! - [`Keys`]: keys from the command line, a file or standard input
 //! - [`answer`]: what a node said, in words
 //! - [`output`]: what goes to the screen, and with which colours; [`Screen`]: a whole one, drawn again and again
@@ -21,6 +22,7 @@ mod pending;
 mod progress;
 mod screen;
 mod signal;
+mod wait;
 
 pub use client::{Client, Preflight, Refusal, Target};
 pub use input::Keys;
@@ -31,3 +33,4 @@ pub use progress::Progress;
 pub use reqwest::{Method, StatusCode};
 pub use screen::Screen;
 pub use signal::{reload_signal, stop_signal, stop_signal_of_reloading};
+pub use wait::Wait;

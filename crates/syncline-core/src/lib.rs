@@ -10,6 +10,7 @@
 //! - [`text`]: foreign text on one bounded line
 //! - [`retry`]: how long to wait after a failure, and when to give up
 //! - [`viewer`]: who is watching: the page's heartbeat, a node's sessions, what nodes tell each other
+//! - [`roll_call`]: which nodes answer, and which stand still
 //! - [`schedule`]: what is due, and whether it should run (feature `schedule`, on by default)
 //! - [`queue`]: keyed work at the pace an outside API allows
 //! - [`outbox`]: what was committed here arrives there, once (feature `outbox`, on by default)
@@ -23,6 +24,7 @@ pub mod lock;
 pub mod outbox;
 pub mod queue;
 pub mod retry;
+pub mod roll_call;
 #[cfg(feature = "schedule")]
 pub mod schedule;
 pub mod state;

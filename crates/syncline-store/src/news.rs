@@ -16,6 +16,8 @@ pub enum Topic {
     Access,
     /// Reports of nodes about their viewers. Announced by [`Store::announce`](crate::Store::announce).
     Viewer,
+    /// Somebody wants to know which nodes there are. Announced by [`Store::announce`](crate::Store::announce).
+    Nodes,
 }
 
 impl Topic {
@@ -24,6 +26,7 @@ impl Topic {
         match self {
             Self::Access => "access",
             Self::Viewer => "viewer",
+            Self::Nodes => "nodes",
         }
     }
 }
@@ -43,6 +46,12 @@ pub(crate) enum Source {
 impl News {
     pub(crate) fn new(source: Source) -> Self {
         Self(source)
+    }
+
+    /// Whether announcements of other processes are heard now.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        matches!(&self.0, Source::Announced { heard, .. } if heard.is_listening())
     }
 
     /// Ends when there may be news. Where nothing can be heard it looks every `look_every`: on SQLite whether anybody has written

@@ -4,17 +4,15 @@ import { count, span, whole } from "./format.js";
 import { t } from "./language.js";
 
 /** @typedef {{ name: string, breaker?: string, paused?: { until?: number | null, reason: string } | null, counts: { waiting: number, running: number, retrying: number, failed: number, dead: number } }} Queue */
-/** @typedef {{ pending: number, inFlight: number, dead: number, oldestMs: number | null }} Outbox */
+/** @typedef {{ pending: number, inFlight: number, dead: number, oldestMs: number | null, paused?: boolean, filesPaused?: boolean }} Outbox */
 /** @typedef {{ name: string, holder: string, ageMs: number }} Lock */
-/** @typedef {{ node: string, silentMs: number, self: boolean }} Peer */
+/** @typedef {{ node: string, silentMs: number, self: boolean, standsStill: boolean }} Peer */
 /** @typedef {{ key: string, words: string, href: string }} Trouble */
 
 // So long a change may wait before nobody seems to send it.
 const STUCK_MS = 60_000;
 /** A lock that is held for so long may be one that nobody means to end. */
 export const LONG_HELD_MS = 3_600_000;
-// Nodes say every minute that they are there.
-const SILENT_MS = 90_000;
 
 /**
  * Each with the page that shows exactly those; the worst first: dead, failing, paused, silent, old, full.
@@ -35,18 +33,21 @@ export function attention({ ready, jobs, queues, outbox, locks = [], full = [], 
     if (breaker === "open" || breaker === "probing") failing.push({ key: `breaker-${name}`, words: t(`Queue ${name}: its API fails, calls are paused`, `キュー ${name}：API が失敗しているため休止中`), href: keys("waiting") });
     else if (pause && pause.reason !== "retry-after") paused.push({ key: `paused-${name}`, words: t(`Queue ${name} is paused`, `キュー ${name} は停止中`), href: `/queue?q=${encodeURIComponent(name)}` });
   }
-  for (const { name, last, paused: isPaused } of jobs) {
-    if (isPaused) paused.push({ key: `job-paused-${name}`, words: t(`Job ${name} is paused`, `ジョブ ${name} は停止中`), href: `/viewer?job=${encodeURIComponent(name)}#jobs-part` });
+  for (const { name, last, paused_at: pausedAt } of jobs) {
+    if (pausedAt) paused.push({ key: `job-paused-${name}`, words: t(`Job ${name} is paused`, `ジョブ ${name} は停止中`), href: `/viewer?job=${encodeURIComponent(name)}#jobs-part` });
     if (last?.state === "failed" || last?.state === "abandoned") {
       const why = last.detail ? `: ${String(last.detail).slice(0, 120)}` : "";
       failing.push({ key: `job-${name}`, words: t(`Job ${name}: the last run ${last.state === "failed" ? "failed" : "was abandoned"}${why}`, `ジョブ ${name}：前回の実行が${last.state === "failed" ? "失敗しました" : "途中で終わりました"}${why}`), href: `/viewer?job=${encodeURIComponent(name)}#history-part` });
     }
   }
-  if (outbox && outbox.pending > 0 && outbox.inFlight === 0 && (outbox.oldestMs ?? 0) > STUCK_MS) {
+  if (outbox?.paused) paused.push({ key: "outbox-paused", words: t("The outbox is paused: nothing is sent", "アウトボックスは停止中：何も送信されません"), href: "/outbox" });
+  else if (outbox?.filesPaused) paused.push({ key: "outbox-files-paused", words: t("The outbox sends no files: they are switched off", "アウトボックスはファイルを送信していません"), href: "/outbox" });
+  // What is held back on purpose is not stuck.
+  if (outbox && !outbox.paused && outbox.pending > 0 && outbox.inFlight === 0 && (outbox.oldestMs ?? 0) > STUCK_MS) {
     failing.push({ key: "outbox-stuck", words: t(`${count(outbox.pending, "change")} of the outbox ${outbox.pending === 1 ? "waits" : "wait"}, and nothing is being sent: is serversync running?`, `アウトボックスの ${whole(outbox.pending)} 件が送信されていません。serversync は動いていますか`), href: "/outbox/entries?state=pending" });
   }
-  for (const { node, silentMs, self } of nodes) {
-    if (!self && silentMs > SILENT_MS) silent.push({ key: `node-${node}`, words: t(`Node ${node} has been silent for ${span(silentMs)}`, `ノード ${node} から ${span(silentMs)} 知らせがありません`), href: "/nodes" });
+  for (const { node, silentMs, self, standsStill } of nodes) {
+    if (!self && standsStill) silent.push({ key: `node-${node}`, words: t(`Node ${node} does not answer: its last word is ${span(silentMs)} old`, `ノード ${node} が応答しません：最後の知らせは ${span(silentMs)} 前`), href: `/nodes?q=${encodeURIComponent(node)}` });
   }
   if (locks.length === 1) old.push({ key: "locks", words: t(`Lock ${locks[0].name} has been held by ${locks[0].holder} for ${span(locks[0].ageMs)}`, `ロック ${locks[0].name} を ${locks[0].holder} が ${span(locks[0].ageMs)} 保持しています`), href: `/lock?one=${encodeURIComponent(locks[0].name)}` });
   else if (locks.length > 1) old.push({ key: "locks", words: t(`${count(locks.length, "lock")} held for more than ${span(LONG_HELD_MS)}`, `${span(LONG_HELD_MS)} 以上保持されたロック ${whole(locks.length)} 件`), href: `/lock?minAgeMs=${LONG_HELD_MS}` });

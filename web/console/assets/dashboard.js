@@ -201,7 +201,7 @@ function createJob(/** @type {any} */ job) {
     update(/** @type {any} */ job) {
       say(
         next,
-        job.running ? t("running now", "実行中") : job.next_at ? t(`next in ${countdown(job.next_at - serverNow())}`, `次まで ${countdown(job.next_at - serverNow())}`) : t("no next run", "予定なし"),
+        job.paused_at ? t("paused", "停止中") : job.running ? t("running now", "実行中") : job.next_at ? t(`next in ${countdown(job.next_at - serverNow())}`, `次まで ${countdown(job.next_at - serverNow())}`) : t("no next run", "予定なし"),
       );
       const run = job.last;
       const key = run ? `${run.id} ${run.state}` : "none";
@@ -231,7 +231,7 @@ function showSystems() {
   say(at("lock-note"), locks === 0 ? t("No lock is held", "保持されているロックはありません") : t(`${held} ${locks === 1 ? "lock" : "locks"} held`, `ロック ${held} 件が保持中`));
   if (outbox) {
     const given = outbox.dead > 0 ? t(`, ${whole(outbox.dead)} given up`, `、断念 ${whole(outbox.dead)}`) : "";
-    say(at("outbox-note"), `${outbox.pending === 0 ? t("Nothing waits", "送信待ちはありません") : t(`${count(outbox.pending, "change")} on the way`, `${whole(outbox.pending)} 件を送信中`)}${given}`);
+    say(at("outbox-note"), `${outbox.paused ? t("Paused: nothing is sent", "停止中：送信しません") : outbox.pending === 0 ? t("Nothing waits", "送信待ちはありません") : t(`${count(outbox.pending, "change")} on the way`, `${whole(outbox.pending)} 件を送信中`)}${given}`);
   }
   showAttention();
 }
@@ -261,7 +261,8 @@ function showNodes() {
         say(cells[0], each.self ? t(`${each.node} (this one)`, `${each.node}（これ）`) : each.node);
         say(cells[1], each.version);
         say(cells[2], span(each.uptimeMs + now));
-        say(cells[3], each.self ? t("now", "今") : t(`${span(each.silentMs + now)} ago`, `${span(each.silentMs + now)} 前`));
+        say(cells[3], each.self ? t("now", "今") : t(`${span(each.silentMs + now)} ago${each.standsStill ? ", does not answer" : ""}`, `${span(each.silentMs + now)} 前${each.standsStill ? "、応答なし" : ""}`));
+        cells[3].classList.toggle("is-bad", each.standsStill);
         say(cells[4], `${whole(each.storeMs)} ms`);
       },
     };

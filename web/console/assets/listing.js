@@ -263,6 +263,9 @@ export function openListing(list) {
     const facts = item ? (list.facts?.(item) ?? []) : [];
     const hasAudit = (document.documentElement.dataset.parts ?? "").split(" ").includes("access");
     const past = item && list.audit && hasAudit && may("audit", "read", "*") ? await ask(`/api/audit?${list.audit(item)}`).then(({ entries }) => entries, () => []) : [];
+    // A list that changes all the time takes nobody's place in it: the keyboard goes on where it was.
+    const places = () => [...one.querySelectorAll("a[href], button, [tabindex]")];
+    const focused = one.hidden ? -1 : places().indexOf(/** @type {Element} */ (document.activeElement));
     one.replaceChildren(
       h("div", { class: "card-head" }, h("h2", { id: "one-title", class: "mono" }, key), h("p", { class: "actions" }, ...buttons, close)),
       item ? h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))) : h("p", { class: "empty" }, t("It is not there any more.", "もうありません。")),
@@ -271,6 +274,7 @@ export function openListing(list) {
       past.length > 0 ? h("ul", { class: "entries" }, ...past.map((/** @type {any} */ entry) => h("li", {}, h("span", {}, `${entry.verb}: ${entry.outcome}`), h("span", { class: "note" }, `${entry.subject ?? entry.name ?? entry.kind}, `, when(entry.at))))) : "",
     );
     one.hidden = false;
+    if (focused >= 0) /** @type {HTMLElement | undefined} */ (places()[focused])?.focus({ preventScroll: true });
   }
 
   function submit(/** @type {Event} */ event) {

@@ -6,12 +6,11 @@ import { span, whole } from "./format.js";
 import { t, translate } from "./language.js";
 import { openListing, when } from "./listing.js";
 
-/** @typedef {{ node: string, version: string, self: boolean, silentMs: number, uptimeMs: number, storeMs: number }} Peer */
+/** @typedef {{ node: string, version: string, self: boolean, silentMs: number, uptimeMs: number, storeMs: number, standsStill: boolean }} Peer */
 
 translate();
-// Nodes say every minute that they are there.
-const SILENT_MS = 90_000;
-const word = (/** @type {Peer} */ { self, silentMs }) => h("span", { class: silentMs > SILENT_MS ? "is-bad" : undefined, "data-clock": "" }, self ? t("now", "今") : t(`${span(silentMs)} ago`, `${span(silentMs)} 前`));
+const word = (/** @type {Peer} */ { self, silentMs, standsStill }) =>
+  h("span", { class: standsStill ? "is-bad" : undefined, "data-clock": "" }, self ? t("now", "今") : t(`${span(silentMs)} ago${standsStill ? ", does not answer" : ""}`, `${span(silentMs)} 前${standsStill ? "、応答なし" : ""}`));
 
 openListing({
   title: t("Nodes", "ノード"),

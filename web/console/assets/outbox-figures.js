@@ -1,4 +1,4 @@
-// This node's own outbox: what waits, how old it is, what was given up, with a way back and a way out.
+// This node's own outbox: what waits, how old it is, what was given up, with a way back and a way out; and the switch that lets nothing leave.
 
 import { ask } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
@@ -8,7 +8,7 @@ import { merge } from "./news.js";
 
 const DEAD_SHOWN = 20;
 
-/** @typedef {{ pending: number, inFlight: number, retrying: number, behind: number, dead: number, oldestMs: number | null, delivered: number, deliveredLastMinute: number }} Stats */
+/** @typedef {{ pending: number, inFlight: number, retrying: number, behind: number, dead: number, oldestMs: number | null, delivered: number, deliveredLastMinute: number, paused: boolean, filesPaused: boolean }} Stats */
 
 export function openOutbox() {
   /** @type {Stats | null} */
@@ -20,8 +20,27 @@ export function openOutbox() {
     if (confirm(t(`Remove ${count(stats?.dead ?? 0, "change")} for good? The other side will never hear of them.`, `${whole(stats?.dead ?? 0)} 件を破棄しますか。相手には届きません。`))) act("discard", {});
   });
 
+  at("outbox-hold").addEventListener("click", hold);
+
+  /** Lets nothing leave any more, or everything again: the switch that `serversync` reads. */
+  async function hold() {
+    const isPaused = Boolean(stats?.paused);
+    const question = t("Pause the outbox? Changes are kept and wait; nothing is sent until somebody resumes it.", "アウトボックスを停止しますか。変更は保存されますが、再開するまで送信されません。");
+    if (!isPaused && !confirm(question)) return;
+    try {
+      await ask(`/api/outbox/${isPaused ? "resume" : "pause"}`, { method: "POST" });
+      say(at("outbox-told"), isPaused ? t("It goes on.", "再開しました。") : t("It is paused.", "停止しました。"));
+      await merge(ask("/api/outbox"), put);
+    } catch (error) {
+      say(at("outbox-told"), error.message);
+    }
+  }
+
   function show() {
     if (!stats) return;
+    say(at("outbox-hold"), stats.paused ? t("Resume", "再開") : t("Pause", "停止"));
+    at("outbox-hold").setAttribute("aria-label", `${at("outbox-hold").textContent}: ${t("Outbox", "アウトボックス")}`);
+    at("outbox-note").classList.toggle("is-warn", stats.paused || stats.filesPaused);
     const oldest = stats.oldestMs === null ? null : stats.oldestMs + (performance.now() - statsAt);
     say(at("outbox-pending"), whole(stats.pending));
     say(at("outbox-oldest"), oldest === null ? t("none", "なし") : span(oldest));
@@ -68,6 +87,8 @@ export function openOutbox() {
 
 /** How it is, in a sentence. */
 function words(/** @type {Stats} */ stats, /** @type {number | null} */ oldest) {
+  if (stats.paused) return t(`Paused: ${count(stats.pending, "change")} held back`, `停止中：${whole(stats.pending)} 件を保留`);
+  if (stats.filesPaused) return t(`Files are switched off, ${count(stats.pending, "change")} left`, `ファイルは停止中、残り ${whole(stats.pending)} 件`);
   if (stats.pending === 0) return stats.dead > 0 ? t("What is left was given up", "残りは断念されたものです") : t("Everything has arrived", "すべて届きました");
   if (stats.inFlight === 0 && (oldest ?? 0) > 60_000) return t("Nothing is being sent: is serversync running?", "何も送信されていません。serversync は動いていますか");
   return t(`${count(stats.pending, "change")} on the way`, `${whole(stats.pending)} 件を送信中`);

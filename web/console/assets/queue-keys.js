@@ -6,7 +6,7 @@ import { ago, whole } from "./format.js";
 import { t, translate } from "./language.js";
 import { cut, openListing, pretty, when } from "./listing.js";
 
-/** @typedef {{ key: string, state: string, result?: unknown, reason?: string, attempts: number, changed_at?: number, changedAt?: number }} Key */
+/** @typedef {{ key: string, state: string, group?: string, dueAt?: number, input?: unknown, result?: unknown, reason?: string, attempts: number, changed_at?: number, changedAt?: number }} Key */
 
 translate();
 const params = () => new URLSearchParams(location.search);
@@ -51,9 +51,11 @@ openListing({
   facts: (key) => [
     [t("State", "状態"), h("span", { class: isGivenUp(key) ? "is-bad" : undefined }, key.state)],
     [t("Attempts", "回数"), whole(key.attempts)],
+    ...(key.group ? [/** @type {[string, any]} */ ([t("Group", "グループ"), h("span", { class: "mono" }, key.group)])] : []),
+    ...(key.dueAt ? [/** @type {[string, any]} */ ([t("Starts", "開始"), when(key.dueAt)])] : []),
     [t("Since", "時刻"), h("span", {}, when(changed(key)), h("small", {}, ago(changed(key), serverNow())))],
   ],
-  body: (key) => (key.result === undefined && !key.reason ? null : h("div", {}, key.reason ? pretty(key.reason, t("Why the last attempt brought no result", "失敗の理由")) : pretty(key.result, t("Result", "結果")))),
+  body: (key) => (key.result === undefined && key.input === undefined && !key.reason ? null : h("div", { class: "stack" }, key.input === undefined ? null : pretty(key.input, t("Input", "入力")), key.reason ? pretty(key.reason, t("Why the last attempt brought no result", "失敗の理由")) : key.result === undefined ? null : pretty(key.result, t("Result", "結果")))),
   audit: ({ key }) => new URLSearchParams({ system: "queue", q: key, limit: "10" }),
   actions: [
     {

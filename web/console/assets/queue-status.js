@@ -5,7 +5,8 @@ import { t } from "./language.js";
 
 /**
  * @typedef {{
- *   name: string, url?: string | null, concurrency: number, interval_ms: number, retry_delay_ms: number,
+ *   name: string, url?: string | null, concurrency: number, interval_ms: number, retry_delay_ms: number, pace_is_set?: boolean, resultTtlSec?: number,
+ *   groups?: { concurrency: number, interval_ms: number } | null,
  *   counts: { waiting: number, running: number, retrying: number, done: number, failed: number, dead: number },
  *   rate_per_sec: number, left_ms: number | null, next_call_at: number | null, next_retry_at: number | null,
  *   paused: { until: number | null, reason: string } | null, breaker: "closed" | "open" | "probing", waits_for?: string | null,
@@ -13,11 +14,25 @@ import { t } from "./language.js";
  */
 
 /** `1 at once, 100 ms apart, retry after 500 ms`. */
-export function pace(/** @type {QueueStatus} */ { concurrency, interval_ms, retry_delay_ms }) {
+export function pace(/** @type {QueueStatus} */ { concurrency, interval_ms, retry_delay_ms, pace_is_set: isSet }) {
   const parts = [t(`${whole(concurrency)} at once`, `同時に ${whole(concurrency)}`)];
   if (interval_ms > 0) parts.push(t(`${whole(interval_ms)} ms apart`, `間隔 ${whole(interval_ms)} ms`));
   if (retry_delay_ms > 0) parts.push(t(`retry after ${whole(retry_delay_ms)} ms`, `${whole(retry_delay_ms)} ms 後に再試行`));
+  if (isSet) parts.push(t("set by hand", "手動設定"));
   return parts.join(", ");
+}
+
+/** The pace of each group, as `each group: 1 at once, 250 ms apart`; nothing where there are no groups. */
+export function groupPace(/** @type {QueueStatus} */ { groups }) {
+  if (!groups) return "";
+  const { concurrency, interval_ms: intervalMs } = groups;
+  const apart = intervalMs > 0 ? t(`, ${whole(intervalMs)} ms apart`, `、間隔 ${whole(intervalMs)} ms`) : "";
+  return t(`Each group: ${whole(concurrency)} at once${apart}.`, `グループごとに同時 ${whole(concurrency)}${apart}。`);
+}
+
+/** How long results are kept, where that is bounded. */
+export function kept(/** @type {QueueStatus} */ { resultTtlSec }) {
+  return resultTtlSec ? t(`results kept for ${span(resultTtlSec * 1_000)}`, `結果の保存 ${span(resultTtlSec * 1_000)}`) : "";
 }
 
 /**

@@ -1,10 +1,11 @@
-// The queues of a node: how each stands, a form to add keys, and its dead list with a way back.
+// The queues of a node: how each stands, a form to add keys, its pace, the way to its groups, and its dead list with a way back.
 
 import { ask, serverNow } from "./api.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, whole } from "./format.js";
 import { t } from "./language.js";
-import { doing, pace, progress } from "./queue-status.js";
+import { openCarried, openPace } from "./queue-controls.js";
+import { doing, kept, pace, progress } from "./queue-status.js";
 import { may } from "./session.js";
 
 const DEAD_SHOWN = 50;
@@ -59,7 +60,7 @@ function createQueue({ name, url }) {
   );
   const deadList = h("ul", { class: "refused" });
   const reviveAll = h("button", { class: "button small", type: "button", "data-needs": `queue:${name}:manage`, on: { click: () => attempt(revive) } }, t("Retry all", "すべて再試行"));
-  const hold = h("button", { class: "button small", type: "button", on: { click: () => attempt(toggle) } });
+  const hold = h("button", { class: "button small", type: "button", "data-needs": `queue:${name}:manage`, on: { click: () => attempt(toggle) } });
   let isPaused = false;
   const dead = /** @type {HTMLDetailsElement} */ (h("details", { hidden: true }, h("summary", {}, t("Dead keys", "断念されたキー")), deadList, reviveAll));
   dead.addEventListener("toggle", () => dead.open && attempt(listDead));
@@ -94,11 +95,15 @@ function createQueue({ name, url }) {
   async function add() {
     const wanted = keys.value.split(/[\s,;]+/).filter(Boolean);
     if (wanted.length === 0) return say(told, t("Type a key first.", "先にキーを入力してください。"));
-    const answer = await ask(path, { method: "POST", body: { kind: kind.value, keys: wanted } });
+    const answer = await ask(path, { method: "POST", body: carried.body(kind.value, wanted) });
     say(told, t(`${whole(answer.added)} added, ${whole(answer.moved + answer.again)} moved, ${whole(answer.unchanged ?? 0)} known already.`, `追加 ${whole(answer.added)}、移動 ${whole(answer.moved + answer.again)}、既知 ${whole(answer.unchanged ?? 0)}。`));
     keys.value = "";
+    carried.clear();
   }
 
+  const carried = openCarried(name);
+  const speed = openPace(name, attempt, told);
+  const groups = h("a", { class: "button small", href: `/queue/groups?queue=${encodeURIComponent(name)}`, "aria-label": t(`Groups of ${name}`, `${name} のグループ`) }, t("Groups", "グループ"));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     attempt(add);
@@ -106,11 +111,12 @@ function createQueue({ name, url }) {
   const node = h(
     "li",
     { class: "queue" },
-    h("div", { class: "queue-head" }, h("h3", { class: "mono" }, name), now, h("p", { class: "actions", "data-needs": `queue:${name}:manage` }, hold)),
+    h("div", { class: "queue-head" }, h("h3", { class: "mono" }, name), now, h("p", { class: "actions" }, groups, hold)),
     url ? h("p", { class: "note mono" }, url) : null,
     h("dl", { class: "counts" }, ...COUNTS.map((each) => h("div", {}, h("dt", {}, h("a", { href: `/queue/keys?queue=${encodeURIComponent(name)}&state=${each}` }, WORDS[each])), figures[each]))),
     terms,
-    h("form", { class: "fields", "data-needs": `queue:${name}:add`, on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, t("Keys", "キー")), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, t("Add", "追加")))),
+    h("form", { class: "fields", "data-needs": `queue:${name}:add`, on: { submit } }, h("p", {}, h("label", { for: `keys-${name}` }, t("Keys", "キー")), keys), h("p", {}, kind, " ", h("button", { class: "button", type: "submit" }, t("Add", "追加"))), carried.node),
+    speed.node,
     told,
     dead,
   );
@@ -124,7 +130,9 @@ function createQueue({ name, url }) {
       say(hold, isPaused ? t("Resume", "再開") : t("Pause", "停止"));
       hold.setAttribute("aria-label", `${hold.textContent}: ${name}`);
       say(now, words);
-      say(terms, [pace(status), progress(status)].filter(Boolean).join(" · "));
+      speed.update(status);
+      groups.hidden = !status.groups;
+      say(terms, [pace(status), kept(status), progress(status)].filter(Boolean).join(" · "));
       for (const each of COUNTS) say(figures[each], whole(status.counts[each]));
       dead.hidden = status.counts.dead === 0;
       if (dead.hidden) dead.open = false;

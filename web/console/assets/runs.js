@@ -41,6 +41,7 @@ const REASONS = /** @type {Record<string, string>} */ ({
   "skip: another node has this minute": "別のノードが担当",
   "skip: unchanged input": "入力に変化なし",
   "skip: still running": "まだ実行中",
+  "skip: paused": "停止中",
 });
 
 /** A reason in words, without its `run:` or `skip:`. */

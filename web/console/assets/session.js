@@ -9,7 +9,7 @@ import { ask } from "./api.js";
  */
 
 /** What a reader of a topic needs, where that is not `read` of a system of the same name. */
-const TOPICS = /** @type {Record<string, [system: string, verb: string]>} */ ({ viewer: ["viewer", "count"], lock: ["lock", "see"] });
+const TOPICS = /** @type {Record<string, [system: string, verb: string]>} */ ({ viewer: ["viewer", "count"], room: ["viewer", "count"], people: ["viewer", "see"], lock: ["lock", "see"] });
 
 /** Entries of the menu that show nothing to whoever may do none of these. */
 const MENU = /** @type {Record<string, string[]>} */ ({
@@ -18,7 +18,7 @@ const MENU = /** @type {Record<string, string[]>} */ ({
   "/kv": ["kv:?:read"],
   "/nodes": ["node:*:read"],
   "/queue": ["queue:?:read"],
-  "/viewer": ["viewer:*:count", "job:?:read"],
+  "/viewer": ["viewer:?:count", "job:?:read"],
   "/outbox": ["outbox:*:read", "entity:?:read"],
   "/audit": ["audit:*:read"],
   "/shelf": ["shelf:*:read"],

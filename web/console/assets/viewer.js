@@ -7,7 +7,7 @@ import { openChart } from "./chart.js";
 import { at, h, keyed, say } from "./dom.js";
 import { count, money, moment, span, whole, zone } from "./format.js";
 import { openHistory } from "./history.js";
-import { showJobs } from "./jobs.js";
+import { onJobTold, showJobs } from "./jobs.js";
 import { t } from "./language.js";
 import { merge } from "./news.js";
 import { openPresence } from "./presence.js";
@@ -15,6 +15,8 @@ import { wordsOf } from "./runs.js";
 import { askIf, may } from "./session.js";
 import { legend, openTimeline } from "./timeline.js";
 
+// A pause through another node is no news here: the jobs are looked at again this often.
+const LOOK_MS = 5_000;
 // More ticks than the widest strip has room for.
 const TIMELINE_TICKS = 100;
 
@@ -79,6 +81,9 @@ const refreshJobs = oneAtATime(async () => {
     page.refresh();
   }
 });
+
+onJobTold(refreshJobs);
+setInterval(() => document.hidden || jobs.length === 0 || refreshJobs(), LOOK_MS);
 
 /** Puts a live record where the next read would show it: in place of its earlier self, or first. */
 function remember(/** @type {import("./runs.js").Run} */ run) {

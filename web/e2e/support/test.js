@@ -86,6 +86,8 @@ export const PAGES_BELOW = [
   { path: "/state/try", heading: "Try state", title: "Try state", menu: "/state" },
   { path: "/state/entities?space=cart", heading: "Entities of cart", title: "cart · State", menu: "/state" },
   { path: "/queue/keys?queue=fetchNdlSearch&state=dead", heading: "Keys of fetchNdlSearch", title: "fetchNdlSearch · Queue", menu: "/queue" },
+  { path: "/queue/groups?queue=fetchNdlSearch", heading: "Groups of fetchNdlSearch", title: "fetchNdlSearch · Groups", menu: "/queue" },
+  { path: "/viewer/rooms", heading: "Rooms", title: "Rooms", menu: "/viewer" },
   { path: "/outbox/entries?state=dead", heading: "Outbox entries", title: "Outbox entries", menu: "/outbox" },
   { path: "/outbox/inbox?type=call_log", heading: "Inbox: call_log", title: "call_log · Inbox", menu: "/outbox" },
 ];

@@ -1,18 +1,20 @@
 //! `syncline jobs`: what is scheduled, what was run or skipped and why, and runs by hand.
 
+use std::time::Duration;
+
 use anyhow::bail;
 use clap::Subcommand;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
 use syncline_client::answer::{items, now_ms, span, text};
 use syncline_client::output::{self, Shown, Tone, toned};
-use syncline_client::{Method, Target};
+use syncline_client::{Method, Target, Wait};
 
 const EXAMPLES: &str = "\
 Examples:
   syncline jobs list                       jobs, their next firing, what skipping saved
   syncline jobs run snapshot               run it now and wait for its end
-  syncline jobs run snapshot --no-wait     only start it
+  syncline jobs run snapshot --wait 0      only start it
   syncline jobs pause snapshot             skip its firings until it is resumed
   syncline jobs resume snapshot
   syncline jobs cancel snapshot            end the run under way, on whatever node
@@ -34,12 +36,15 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// Run a job now. Exit code 1 if it fails.
+    /// Run a job now. Exit code 1 if it fails, or has not ended when the time to wait is over.
     Run {
         /// The job's name.
         name: String,
-        /// Do not wait for its end.
-        #[arg(long)]
+        /// How long to wait for its end, such as 30s; 0 to only start it.
+        #[arg(long, value_name = "DURATION", default_value = "forever")]
+        wait: Wait,
+        /// The same as --wait 0.
+        #[arg(long, hide = true, conflicts_with = "wait")]
         no_wait: bool,
         #[command(flatten)]
         target: Target,
@@ -84,7 +89,10 @@ impl Jobs {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self.action {
             Action::List { target } => list(&target).await,
-            Action::Run { name, no_wait, target } => run(&target, &name, no_wait).await,
+            Action::Run { name, wait, no_wait, target } => {
+                let wait = if no_wait { Wait::For(Duration::ZERO) } else { wait };
+                run(&target, &name, wait).await
+            }
             Action::Pause { name, target } => control(&target, &name, "pause", "paused").await,
             Action::Resume { name, target } => control(&target, &name, "resume", "goes on").await,
             Action::Cancel { name, target } => control(&target, &name, "cancel", "is to end").await,
@@ -135,19 +143,21 @@ async fn control(target: &Target, name: &str, action: &str, words: &str) -> anyh
     if target.json { output::line(answer) } else { output::line(format_args!("{name} {words}")) }
 }
 
-async fn run(target: &Target, name: &str, no_wait: bool) -> anyhow::Result<()> {
+async fn run(target: &Target, name: &str, wait: Wait) -> anyhow::Result<()> {
     let client = target.client()?;
     // Listened to before the run begins, or a quick one would be over unheard.
     let mut events = client.events("job").await?.boxed();
     let started = client.ask(Method::POST, &["api", "jobs", name, "run"], &[], None::<&()>).await?;
-    let waits = started["state"] == "running" && !no_wait;
-    let ended = if waits { end_of(&started, &mut events).await? } else { started };
+    let waits = started["state"] == "running" && !wait.is_none();
+    let ended = if waits { wait.limit(end_of(&started, &mut events)).await.transpose()? } else { None };
+    let ended = ended.unwrap_or(started);
     if target.json {
         output::line(&ended)?;
     } else {
         output::line(outcome(&ended))?;
     }
-    let well = matches!(ended["state"].as_str(), Some("done")) || (no_wait && ended["state"] == "running");
+    let well =
+        matches!(ended["state"].as_str(), Some("done")) || (wait.is_none() && ended["state"] == "running");
     if well { Ok(()) } else { Err(Shown.into()) }
 }
 

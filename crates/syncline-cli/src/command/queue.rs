@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use syncline_client::answer::number;
 use syncline_client::output::{self, Shown, Tone, toned};
-use syncline_client::{Keys, Method, Target};
+use syncline_client::{Keys, Method, Target, Wait};
 use syncline_store::queue::KEY_MAX_BYTES;
 
 const EXAMPLES: &str = "\
@@ -21,6 +21,8 @@ Examples:
   syncline queue add words tide --kind again
                                             once more, although it has a result
   syncline queue results words tide         what came back
+  syncline queue results words tide --wait 30s
+                                            or comes within half a minute
   syncline queue dead words                 keys given up after too many 429s
   syncline queue retry words                give dead and failed keys another chance
   syncline queue retry words --failed       only those that failed
@@ -74,9 +76,10 @@ enum Action {
         /// Put them into this group, instead of the one that the queue's configuration says.
         #[arg(long, value_name = "GROUP")]
         group: Option<String>,
-        /// Wait for the results and print them. Exit code 1 if any key brought none.
-        #[arg(long)]
-        wait: bool,
+        /// Wait so long for the results, such as 30s, and print them; without a duration for ever. Exit code 1 if any key
+        /// brought none.
+        #[arg(long, value_name = "DURATION", num_args = 0..=1, default_value = "0", default_missing_value = "forever")]
+        wait: Wait,
         #[command(flatten)]
         target: Target,
     },
@@ -86,9 +89,9 @@ enum Action {
         name: String,
         #[command(flatten)]
         keys: Keys,
-        /// Wait up to this long for each, in seconds; at most 60.
-        #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=60))]
-        wait: u64,
+        /// Wait so long for those that have not ended, such as 30s; without a duration for ever.
+        #[arg(long, value_name = "DURATION", num_args = 0..=1, default_value = "0", default_missing_value = "forever")]
+        wait: Wait,
         #[command(flatten)]
         target: Target,
     },

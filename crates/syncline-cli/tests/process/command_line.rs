@@ -69,6 +69,43 @@ fn cn_23_a_wrong_name_is_answered_with_the_right_one_and_failures_go_to_standard
     assert!(error.starts_with("GET http://") && error.contains("200 OK in "), "{error}");
 }
 
+/// `lock run` had seconds, `queue results` whole ones up to 60, `queue add` none, and `jobs run` a flag for the opposite.
+#[test]
+fn cn_23_every_command_that_waits_takes_one_flag_with_a_duration() {
+    let file = "[[queues]]\nname = \"slow\"\nworkers = true\n[[jobs]]\nname = \"long\"\ncron = \"0 0 1 1 *\"\nrun = { command = [\"sleep\", \"600\"] }\n";
+    let node = Node::start(file);
+    let folder = tempfile::tempdir().unwrap();
+    let url = node.url();
+    let ask = |words: &[&str]| {
+        let output = run(folder.path(), &[&["--url", &url][..], words].concat(), &[]);
+        (output.status.code().unwrap(), said(&output))
+    };
+    let (code, (_, error)) = ask(&["queue", "add", "slow", "tide", "--wait", "50ms"]);
+    assert_eq!(
+        (code, error.as_str()),
+        (1, "error: 1 key was without a result when the time to wait was over\n")
+    );
+    let (code, (out, _)) = ask(&["queue", "results", "slow", "tide", "--wait", "0.05"]);
+    assert!(code == 1 && out.contains("tide  waiting"), "{code} {out}");
+    let (code, (out, _)) = ask(&["jobs", "run", "long", "--wait", "0"]);
+    assert!(code == 0 && out.contains("running"), "{code} {out}");
+    assert_eq!(ask(&["jobs", "cancel", "long"]).0, 0);
+    syncline_sim::until_blocking("the run to end", || {
+        !node.get("/api/jobs")["jobs"][0]["running"].as_bool().unwrap()
+    });
+    let (code, (out, _)) = ask(&["jobs", "run", "long", "--wait", "50ms", "--json"]);
+    assert!(code == 1 && out.contains("\"state\":\"running\""), "{code} {out}");
+    for words in [
+        &["queue", "add", "slow", "a", "--wait", "soon"][..],
+        &["queue", "results", "slow", "a", "--wait", "soon"],
+        &["jobs", "run", "long", "--wait", "soon"],
+        &["lock", "run", "it", "--wait", "soon", "--", "true"],
+    ] {
+        let (code, (_, error)) = ask(words);
+        assert!(code == 2 && error.contains("write it as 500ms, 30s, 5m, 1h, or forever"), "{code} {error}");
+    }
+}
+
 #[test]
 fn cn_21_cn_23_state_and_entities_are_read_and_written_from_a_terminal() {
     let node = Node::start("[[entities]]\nname = \"note\"\nsettings = true\n");

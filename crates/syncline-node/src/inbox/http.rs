@@ -26,4 +26,6 @@ pub(super) fn routes() -> Routes {
         .with_rules(outbox("read"), routes!(outbox::entry))
         .with_rules(outbox("manage"), routes!(outbox::retry))
         .with_rules(outbox("manage"), routes!(outbox::discard))
+        .with_rules(outbox("manage"), routes!(outbox::pause))
+        .with_rules(outbox("manage"), routes!(outbox::resume))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use syncline_store::outbox::Stats;
+use syncline_store::outbox::{Settings, Stats};
 use tokio_util::sync::CancellationToken;
 
 use super::Entities;
@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(super) async fn publish(entities: Entities, events: Bus, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut told: Option<Stats> = None;
+    let mut told: Option<(Stats, Settings)> = None;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -25,10 +25,13 @@ pub(super) async fn publish(entities: Entities, events: Bus, stop: CancellationT
             told = None;
             continue;
         }
-        match entities.outbox().stats().await {
-            Ok(stats) if told != Some(stats) => {
-                events.publish_here("outbox", &super::http::OutboxView::of(&stats));
-                told = Some(stats);
+        let outbox = entities.outbox();
+        let read =
+            async { Ok::<_, syncline_store::Error>((outbox.stats().await?, outbox.settings().await?)) };
+        match read.await {
+            Ok((stats, settings)) if told != Some((stats, settings)) => {
+                events.publish_here("outbox", &super::http::OutboxView::of(&stats, &settings));
+                told = Some((stats, settings));
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "the outbox could not be counted"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use syncline_store::{Migrations, parts};
+use syncline_store::{Backend, Migrations, parts};
 
 use super::nodes::{self, Presence};
 use super::{NODE_SPACE, ReservedKeys, http, watcher};
@@ -46,13 +46,21 @@ impl Part for KvPart {
         let (kv, events) = (Arc::clone(setup.kv), setup.events.clone());
         let topic = Topic::new(watcher::TOPIC).readable_by("kv", "read");
         setup.topic(topic.about_prefixes(watcher::PREFIX_PARAMETER));
-        let (said, taken_back) = (presence.clone(), presence);
+        let (said, calling, store) = (presence.clone(), presence.clone(), setup.store.clone());
+        let taken_back = presence;
         setup.on_sweep("the word that this node is there", move || {
             let said = said.clone();
             async move { said.say().await }
         });
         setup.on_start(move |stop, tracker| {
             tracker.spawn(watcher::run(kv, keys, events, stop.clone()));
+            // On SQLite nobody can be called: other processes see what is written, and a question writes nothing.
+            if store.backend() == Backend::Postgres {
+                let (answering, here, halt) = (calling.clone(), store.clone(), stop.clone());
+                tracker.spawn(async move { answering.keep_answering(here, halt).await });
+                let (here, halt) = (store.clone(), stop.clone());
+                tracker.spawn(async move { calling.keep_calling(here, halt).await });
+            }
             let stop = stop.clone();
             tracker.spawn(async move {
                 stop.cancelled().await;

@@ -90,6 +90,9 @@ pub struct StatusView {
     /// Whether the pace was set while the queue runs and counts instead of the configuration's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pace_is_set: bool,
+    /// How long results are kept; until there are too many of them if absent.
+    #[serde(rename = "resultTtlSec", skip_serializing_if = "Option::is_none")]
+    pub result_ttl_sec: Option<u64>,
     /// How many keys are where.
     pub counts: CountsView,
     /// Keys ever ended with a result, those forgotten since included.
@@ -353,6 +356,7 @@ impl QueueHandle {
                 interval_ms: whole_ms(groups.interval),
             }),
             pace_is_set: status.is_set,
+            result_ttl_sec: status.rules.result_ttl.map(|ttl| ttl.as_secs()),
             counts: CountsView { waiting, running, retrying, done, failed, dead },
             done_total: status.done_total,
             failed_total: status.failed_total,

@@ -71,6 +71,7 @@ impl Part for QueuePart {
         setup.topic(Topic::new("queue").readable_by("queue", "read"));
         setup.page("queue", Page::new::<ConsoleFiles>("/queue", "queue.html").in_menu("Queue"));
         setup.page("queue", Page::new::<ConsoleFiles>("/queue/keys", "queue-keys.html"));
+        setup.page("queue", Page::new::<ConsoleFiles>("/queue/groups", "queue-groups.html"));
         Ok(())
     }
 }

@@ -24,6 +24,7 @@ use crate::Context;
 use crate::access::{Principal, PrincipalKind};
 use crate::address::network;
 use crate::http::body::{Path, Query};
+use crate::http::search::{self, Search};
 use crate::http::visible::Page;
 use crate::http::{Caller, Error, body, caller, range};
 use crate::part::{Name, Routes, Rules, Service};
@@ -218,6 +219,8 @@ fn second_look(bytes: &[u8]) -> Result<Beat<'static>, Error> {
 /// Which rooms are asked for.
 #[derive(Debug, Deserialize, IntoParams)]
 pub(crate) struct WantedRooms {
+    /// A text in the name, whatever its case.
+    q: Option<String>,
     /// Those whose names begin with this; all if absent.
     #[serde(default)]
     prefix: String,
@@ -277,13 +280,19 @@ pub(crate) async fn rooms(
 ) -> Result<axum::Json<RoomListing>, Error> {
     let limit = range::checked(wanted.limit, PEOPLE_LIST_MAX)?;
     let visible = caller.visible("viewer", "count");
-    let mut cut = visible.page(Page { prefix: &wanted.prefix, after: wanted.after.as_deref(), limit });
-    while let Some(Page { prefix, after, limit }) = cut.next() {
-        let (rooms, more) = viewers.rooms(prefix, after, limit).await;
-        cut.put(rooms, more, |room| &room.room);
+    let mut search = Search::new(wanted.q.as_deref(), wanted.after, limit)?;
+    while let Some(step) = search.next() {
+        let page = Page { prefix: &wanted.prefix, after: step.after.as_deref(), limit: step.limit };
+        let mut cut = visible.page(page);
+        while let Some(Page { prefix, after, limit }) = cut.next() {
+            let (rooms, more) = viewers.rooms(prefix, after, limit).await;
+            cut.put(rooms, more, |room| &room.room);
+        }
+        let (rooms, more) = cut.end();
+        let next = rooms.last().filter(|_| more).map(|last| last.room.clone());
+        search.put(rooms, next, |room, text| search::contains(&room.room, text), |room| room.room.clone());
     }
-    let (rooms, more) = cut.end();
-    let next = rooms.last().filter(|_| more).map(|last| last.room.clone());
+    let (rooms, next) = search.end();
     Ok(axum::Json(RoomListing { rooms, next }))
 }
 

@@ -110,6 +110,7 @@ impl Part for ViewerPart {
         setup.offer(scheduler);
         setup.offer(kinds);
         setup.page("viewer", Page::new::<ConsoleFiles>("/viewer", "viewer.html").in_menu("Viewer"));
+        setup.page("viewer", Page::new::<ConsoleFiles>("/viewer/rooms", "rooms.html"));
         Ok(())
     }
 }

@@ -108,3 +108,20 @@ async fn ss_23_what_was_given_up_is_listed_retried_and_discarded() {
     world.get("/api/outbox/entries?state=lost").await.refused(400, "invalid-state");
     world.get("/api/outbox/entries/99").await.refused(404, "not-found");
 }
+
+#[tokio::test]
+async fn cn_01_the_outbox_is_paused_and_resumed_by_the_switch_that_serversync_reads() {
+    let world = World::new(KINDS).await;
+    let paused = async || {
+        let stats = world.get("/api/outbox").await.value();
+        (stats["paused"].clone(), stats["filesPaused"].clone())
+    };
+    assert_eq!(paused().await, (json!(false), json!(false)), "nobody has set anything");
+    for (what, is) in [("pause", true), ("pause", true), ("resume", false)] {
+        let answer = world.json("POST", &format!("/api/outbox/{what}"), "{}").await;
+        assert_eq!((answer.status.as_u16(), answer.value()), (200, json!({ "paused": is })));
+        assert_eq!(paused().await, (json!(is), json!(false)));
+        let settings = world.context.store.outbox().settings().await.unwrap();
+        assert_eq!((settings.enabled, settings.files_enabled), (Some(!is), None));
+    }
+}

@@ -25,6 +25,7 @@ async fn every_page_is_served_as_html() {
         "/outbox/inbox",
         "/project",
         "/queue",
+        "/queue/groups",
         "/queue/keys",
         "/settings",
         "/state",
@@ -32,6 +33,7 @@ async fn every_page_is_served_as_html() {
         "/state/frame",
         "/state/try",
         "/viewer",
+        "/viewer/rooms",
     ];
     assert_eq!(pages, BTreeSet::from(expected.map(str::to_owned)));
 }

@@ -149,3 +149,24 @@ async fn vw_30_coming_and_going_is_told_to_those_who_may_hear_of_it() {
     assert_eq!((first.0.as_str(), &first.1["room"]), ("room.occupied", &json!("doc-1")));
     assert_eq!((second.0.as_str(), &second.1["occupied"]), ("room.vacated", &json!(false)));
 }
+
+#[tokio::test]
+async fn cn_01_rooms_are_searched_for_on_the_node_page_by_page() {
+    let world = World::new("").await;
+    for n in 0..30 {
+        beat(&world, &format!("s-{n}"), &format!("Doc-{n:02}"), None).await;
+    }
+    beat(&world, "other", "lobby", None).await;
+    let rooms = |listing: &Value| -> Vec<String> {
+        let rooms = listing["rooms"].as_array().unwrap().iter();
+        rooms.map(|room| room["room"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = world.get("/api/viewer/rooms?q=OC-1&limit=6").await.value();
+    assert_eq!(rooms(&first), ["Doc-10", "Doc-11", "Doc-12", "Doc-13", "Doc-14", "Doc-15"]);
+    assert_eq!(first["next"], "Doc-15");
+    let rest = world.get("/api/viewer/rooms?q=OC-1&limit=6&after=Doc-15").await.value();
+    assert_eq!((rooms(&rest).len(), &rest["next"]), (4, &Value::Null));
+    assert_eq!(rooms(&world.get("/api/viewer/rooms?q=bby").await.value()), ["lobby"]);
+    let long = "x".repeat(201);
+    world.get(&format!("/api/viewer/rooms?q={long}")).await.refused(400, "invalid-query");
+}

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use syncline_client::answer::{number, span, text};
 use syncline_client::output::{Shown, WrongUse};
-use syncline_client::{Client, Refusal, Target};
+use syncline_client::{Client, Refusal, Target, Wait};
 use syncline_core::lock::{LeaseId, Name, Ttl};
 
 pub(super) use self::child::become_command;
@@ -39,9 +39,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Run {
     /// The lock's name.
     name: Name,
-    /// How long to wait for the lock, in seconds; 0 to give up at once, for ever if absent.
-    #[arg(long, value_name = "SECONDS")]
-    wait: Option<f64>,
+    /// How long to wait for the lock, such as 30s; 0 to give up at once.
+    #[arg(long, value_name = "DURATION", default_value = "forever")]
+    wait: Wait,
     /// How long the lock stays taken when this process dies, in seconds (1 to 3600).
     #[arg(long, value_name = "SECONDS", default_value = "15")]
     ttl: f64,
@@ -61,16 +61,9 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let ttl = Ttl::from_ms((self.ttl * 1_000.0) as u64).map_err(|error| wrong(error.to_string()))?;
-        let wait = match self.wait {
-            Some(seconds) => Some(
-                Duration::try_from_secs_f64(seconds)
-                    .map_err(|_| wrong("--wait must be 0 or more".to_owned()))?,
-            ),
-            None => None,
-        };
         let client = self.target.client()?;
         let holder = self.holder.clone().unwrap_or_else(default_holder);
-        let Some(hold) = self.acquire(&client, &holder, ttl, wait).await? else { return Err(Shown.into()) };
+        let Some(hold) = self.acquire(&client, &holder, ttl).await? else { return Err(Shown.into()) };
         let mut child = match Child::start(&self.command, &self.name, &hold, self.hide_token) {
             Ok(child) => child,
             Err(error) => {
@@ -102,15 +95,9 @@ impl Run {
     }
 
     /// Waits for the lock. `None` when the time was up, which has been said.
-    async fn acquire(
-        &self,
-        client: &Client,
-        holder: &str,
-        ttl: Ttl,
-        wait: Option<Duration>,
-    ) -> anyhow::Result<Option<Hold>> {
+    async fn acquire(&self, client: &Client, holder: &str, ttl: Ttl) -> anyhow::Result<Option<Hold>> {
         let lease = LeaseId::from_random(rand::random());
-        let deadline = wait.map(|wait| Instant::now() + wait);
+        let deadline = self.wait.deadline();
         // Asked without waiting first, so that whoever has to wait learns at once for whom.
         let (mut step, mut said, mut reached) = (Duration::ZERO, None, false);
         loop {

@@ -1,11 +1,12 @@
 //! Putting keys into a queue, and getting out what came back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use serde_json::{Value, json};
 use syncline_client::answer::{number, span, text};
 use syncline_client::output::{self, Shown, Tone, toned};
-use syncline_client::{Client, Heard, IN_VAIN_MAX, Listener, Method, Pending, Progress, Target};
+use syncline_client::{Client, Heard, IN_VAIN_MAX, Listener, Method, Pending, Progress, Target, Wait};
 
 use super::{Kind, show};
 
@@ -15,18 +16,18 @@ const BATCH: usize = 1_000;
 /// The longest a node is asked to wait for a result before it is asked again.
 const WAIT_STEP: Duration = Duration::from_secs(5);
 
-/// Puts keys in; with `wait`, prints each result as it comes.
+/// Puts keys in; while it is to `wait`, prints each result as it comes.
 pub(super) async fn add(
     target: &Target,
     name: &str,
     keys: &[String],
     kind: Kind,
     group: Option<&str>,
-    wait: bool,
+    wait: Wait,
 ) -> anyhow::Result<()> {
     let client = target.client()?;
     // Listened to before anything is sent, or a quick answer would come unheard.
-    let listener = if wait { Some(Listener::open(&client, "queue").await?) } else { None };
+    let listener = if wait.is_none() { None } else { Some(Listener::open(&client, "queue").await?) };
     let mut totals = [("added", 0), ("moved", 0), ("again", 0), ("unchanged", 0)];
     for batch in keys.chunks(BATCH) {
         let body = match group {
@@ -52,20 +53,28 @@ pub(super) async fn add(
     if !target.json {
         output::line(toned(Tone::Quiet, handed_over(&totals)))?;
     }
-    Waiting::new(target, name, keys).wait(&client, listener).await
+    let mut waiting = Waiting::new(target, name, keys);
+    match wait.limit(waiting.wait(&client, listener)).await {
+        Some(ended) => ended,
+        None => bail!(
+            "{} without a result when the time to wait was over",
+            keys_in_words(waiting.pending.keys().len())
+        ),
+    }
+}
+
+fn keys_in_words(count: usize) -> String {
+    if count == 1 { "1 key was".to_owned() } else { format!("{count} keys were") }
 }
 
 /// Prints what came back for each key.
-pub(super) async fn results(
-    target: &Target,
-    name: &str,
-    keys: &[String],
-    wait_sec: u64,
-) -> anyhow::Result<()> {
+pub(super) async fn results(target: &Target, name: &str, keys: &[String], wait: Wait) -> anyhow::Result<()> {
     let client = target.client()?;
     let mut well = true;
+    // One time for all of them: who waits half a minute means that, however many keys there are.
+    let deadline = wait.deadline();
     for key in keys {
-        let result = result(&client, name, key, Duration::from_secs(wait_sec)).await?;
+        let result = result(&client, name, key, deadline).await?;
         well &= text(&result, "state") == "done";
         print(target, &result, keys.len() == 1, output::line)?;
     }
@@ -73,15 +82,14 @@ pub(super) async fn results(
 }
 
 /// How a key stands, asked again and again until it has ended or the time is over.
-async fn result(client: &Client, name: &str, key: &str, wait: Duration) -> anyhow::Result<Value> {
-    let mut left = wait;
+async fn result(client: &Client, name: &str, key: &str, deadline: Option<Instant>) -> anyhow::Result<Value> {
     loop {
-        let step = left.min(WAIT_STEP);
-        left -= step;
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let step = left.map_or(WAIT_STEP, |left| left.min(WAIT_STEP));
         let wait_ms = step.as_millis().to_string();
         let path = ["api", "queues", name, "results", key];
         let answer = client.get(&path, &[("wait_ms", &wait_ms)]).await?;
-        if left.is_zero() || has_ended(&answer) {
+        if left.is_some_and(|left| left <= step) || has_ended(&answer) {
             return Ok(answer);
         }
     }
@@ -142,7 +150,7 @@ impl<'a> Waiting<'a> {
         Self { target, name, pending: Pending::new(keys.iter().cloned()), failed: 0 }
     }
 
-    async fn wait(mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
+    async fn wait(&mut self, client: &Client, mut listener: Listener<'_>) -> anyhow::Result<()> {
         let bar = Progress::new(self.pending.total());
         let mut ahead = String::new();
         while !self.pending.is_empty() {
@@ -171,7 +179,7 @@ impl<'a> Waiting<'a> {
     /// Asks for one key, and prints what came back if it has ended.
     async fn look(&mut self, client: &Client, key: &str, bar: &Progress) -> anyhow::Result<()> {
         // A node that is down now is no reason to give up: the listener waits for it.
-        let Ok(entry) = result(client, self.name, key, Duration::ZERO).await else { return Ok(()) };
+        let Ok(entry) = result(client, self.name, key, Some(Instant::now())).await else { return Ok(()) };
         if !has_ended(&entry) {
             return Ok(());
         }

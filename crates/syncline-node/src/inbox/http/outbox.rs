@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use syncline_store::outbox::{Detail, ENTRIES_MAX, List, Stats, Which};
+use syncline_store::outbox::{Detail, ENTRIES_MAX, List, Settings, Stats, Which};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::http::Error;
@@ -34,6 +34,16 @@ pub(crate) struct OutboxView {
     delivered: u64,
     /// Delivered in the last minute.
     delivered_last_minute: u64,
+    /// Whether sending is switched off in the settings: nothing leaves until it is resumed.
+    paused: bool,
+    /// Whether files are switched off there; changes go on.
+    files_paused: bool,
+}
+
+/// Whether anything is sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OutboxPaused {
+    paused: bool,
 }
 
 /// An entry of the outbox.
@@ -127,7 +137,8 @@ pub(crate) struct Page {
 /// How the outbox is.
 #[utoipa::path(get, path = "/api/outbox", tag = "outbox", responses((status = 200, body = OutboxView)))]
 pub(crate) async fn status(Service(entities): Service<Entities>) -> Result<axum::Json<OutboxView>, Error> {
-    Ok(axum::Json(OutboxView::of(&entities.outbox().stats().await?)))
+    let (stats, settings) = (entities.outbox().stats().await?, entities.outbox().settings().await?);
+    Ok(axum::Json(OutboxView::of(&stats, &settings)))
 }
 
 /// Lists entries.
@@ -199,6 +210,27 @@ pub(crate) async fn discard(
     Ok(axum::Json(Done { entries }))
 }
 
+/// Sends nothing any more until it is resumed; what is on its way arrives. The switch is `sync_enabled` in the application's table
+/// `system_settings`, which is created where there is none. `serversync` reads it every two seconds while it sends.
+#[utoipa::path(post, path = "/api/outbox/pause", tag = "outbox",
+    responses((status = 200, body = OutboxPaused, example = json!({ "paused": true })), (status = 400)))]
+pub(crate) async fn pause(Service(entities): Service<Entities>) -> Result<axum::Json<OutboxPaused>, Error> {
+    switch(&entities, true).await
+}
+
+/// Sends again, from where it stopped.
+#[utoipa::path(post, path = "/api/outbox/resume", tag = "outbox",
+    responses((status = 200, body = OutboxPaused, example = json!({ "paused": false })), (status = 400)))]
+pub(crate) async fn resume(Service(entities): Service<Entities>) -> Result<axum::Json<OutboxPaused>, Error> {
+    switch(&entities, false).await
+}
+
+async fn switch(entities: &Entities, paused: bool) -> Result<axum::Json<OutboxPaused>, Error> {
+    let settings = Settings { enabled: Some(!paused), ..Settings::default() };
+    entities.outbox().set_settings(&settings).await?;
+    Ok(axum::Json(OutboxPaused { paused }))
+}
+
 impl Chosen {
     fn which(self) -> Result<Which, Error> {
         match self.ids {
@@ -212,7 +244,7 @@ impl Chosen {
 }
 
 impl OutboxView {
-    pub(crate) fn of(stats: &Stats) -> OutboxView {
+    pub(crate) fn of(stats: &Stats, settings: &Settings) -> OutboxView {
         OutboxView {
             pending: stats.pending,
             in_flight: stats.in_flight,
@@ -222,6 +254,8 @@ impl OutboxView {
             oldest_ms: stats.oldest.map(whole_ms),
             delivered: stats.delivered,
             delivered_last_minute: stats.delivered_last_minute,
+            paused: settings.enabled == Some(false),
+            files_paused: settings.files_enabled == Some(false),
         }
     }
 }

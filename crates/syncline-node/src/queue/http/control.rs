@@ -12,6 +12,7 @@ use super::PAGE;
 use crate::clock;
 use crate::http::Error;
 use crate::http::body::{Json, Path, Query};
+use crate::http::search::{self, Search};
 use crate::part::{Name, Routes, Rules, Service};
 use crate::queue::{Queues, StatusView};
 
@@ -69,6 +70,8 @@ pub(crate) struct HeldGroup {
 
 #[derive(Debug, Deserialize, IntoParams)]
 pub(crate) struct GroupPage {
+    /// A text in the name, whatever its case.
+    q: Option<String>,
     /// The `next` of the page before.
     after: Option<String>,
     /// At most this many, 100 if absent, 1,000 at most.
@@ -146,13 +149,23 @@ pub(crate) async fn groups(
     if !(1..=LIST_MAX).contains(&limit) {
         return Err(Error::invalid("invalid-limit", format!("limit must be from 1 to {LIST_MAX}")));
     }
-    let mut found = queues.groups(&name, page.after.as_deref(), limit).await?;
-    let next = found.last().filter(|_| found.len() == limit).map(|last| last.name.clone());
+    let mut search = Search::new(page.q.as_deref(), page.after, limit)?;
+    while let Some(step) = search.next() {
+        let found = queues.groups(&name, step.after.as_deref(), step.limit).await?;
+        let next = found.last().filter(|_| found.len() == step.limit).map(|last| last.name.clone());
+        search.put(
+            found,
+            next,
+            |group, text| search::contains(&group.name, text),
+            |group| group.name.clone(),
+        );
+    }
+    let (found, next) = search.end();
     let next = match next {
         Some(last) if queues.groups(&name, Some(&last), 1).await?.is_empty() => None,
         next => next,
     };
-    Ok(axum::Json(GroupList { groups: found.drain(..).map(GroupView::of).collect(), next }))
+    Ok(axum::Json(GroupList { groups: found.into_iter().map(GroupView::of).collect(), next }))
 }
 
 /// Starts nothing of a group any more, on all nodes, until it is resumed. What runs goes on.
