@@ -20,24 +20,24 @@ impl Screen {
     /// Shows these lines, as many and as much of each as there is room for.
     pub fn draw(&self, lines: &[String]) -> anyhow::Result<()> {
         let (rows, columns) = self.0.size_checked().unwrap_or(USUAL);
-        let mut picture = String::from("\x1b[H");
+        let mut drawn = String::from("\x1b[H");
         let rows = usize::from(rows).max(1);
         let hidden = lines.len().saturating_sub(rows);
         // The last row tells that there is more.
         let shown = if hidden > 0 { rows - 1 } else { lines.len() };
         for line in &lines[..shown] {
-            picture.push_str(&truncate_str(line, usize::from(columns), "…"));
-            picture.push_str("\x1b[K\r\n");
+            drawn.push_str(&truncate_str(line, usize::from(columns), "…"));
+            drawn.push_str("\x1b[K\r\n");
         }
         match hidden {
             0 => {
-                picture.truncate(picture.len().saturating_sub(2));
-                picture.push_str("\x1b[J");
+                drawn.truncate(drawn.len().saturating_sub(2));
+                drawn.push_str("\x1b[J");
             }
-            _ => picture.push_str(&format!("… {} more lines; a larger window shows them\x1b[K", hidden + 1)),
+            _ => drawn.push_str(&format!("… {} more lines; a larger window shows them\x1b[K", hidden + 1)),
         }
         let mut out = io::stdout();
-        write!(out, "{picture}")?;
+        write!(out, "{drawn}")?;
         Ok(out.flush()?)
     }
 }

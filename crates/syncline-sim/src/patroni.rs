@@ -115,7 +115,8 @@ impl Patroni {
             .find(|&member| self.ask(member, "GET", "/primary", "").is_some_and(|(code, _)| code == 200))
     }
 
-    /// Waits until all three are members, one takes writes and another confirms them.
+    /// Waits until all three are members, one takes writes and another confirms them. A member that still has the past of a former
+    /// primary is none: it may have to be made anew.
     pub fn wait_until_whole(&self) -> Result<(), Error> {
         self.wait_for("three members", |cluster| {
             let Some((_, said)) =
@@ -125,7 +126,10 @@ impl Patroni {
             };
             let up = said.matches(r#""state": "running""#).count()
                 + said.matches(r#""state": "streaming""#).count();
-            up == NAMES.len() && said.contains("sync_standby")
+            let timelines: Vec<&str> = said.split(r#""timeline": "#).skip(1).map(number_at).collect();
+            let alike =
+                timelines.len() == NAMES.len() && timelines.iter().all(|timeline| *timeline == timelines[0]);
+            up == NAMES.len() && alike && said.contains("sync_standby")
         })
     }
 
@@ -412,6 +416,12 @@ fn guard(folder: &Path, network: &Network) -> Result<Child, Error> {
     command.process_group(0).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().map_err(io("start the guard"))
+}
+
+/// The digits that `text` begins with.
+fn number_at(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    &text[..end]
 }
 
 #[cfg(test)]

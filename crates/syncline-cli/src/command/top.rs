@@ -23,7 +23,7 @@ Systems that are off, and those that the token may not read, are left out.";
 pub(crate) struct Top {
     #[command(flatten)]
     target: Target,
-    /// Seconds between two pictures.
+    /// Seconds between two views.
     #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     every: u64,
     /// Show it once and end; so it is where standard output is no terminal.
@@ -62,11 +62,11 @@ impl Top {
             return output::line(Value::Object(first));
         }
         if self.once || !output::is_terminal() {
-            return picture(&Value::Object(first)).into_iter().try_for_each(output::line);
+            return screen(&Value::Object(first)).into_iter().try_for_each(output::line);
         }
         let (screen, stop) = (Screen::enter()?, stop_signal()?);
         tokio::pin!(stop);
-        let mut lines = picture(&Value::Object(first));
+        let mut lines = screen(&Value::Object(first));
         loop {
             screen.draw(&lines)?;
             tokio::select! {
@@ -74,7 +74,7 @@ impl Top {
                 () = tokio::time::sleep(Duration::from_secs(self.every)) => {}
             }
             match ask(&client).await {
-                Ok(answers) => lines = picture(&Value::Object(answers)),
+                Ok(answers) => lines = screen(&Value::Object(answers)),
                 Err(error) => {
                     let trouble = toned(Tone::Bad, format!("no answer: {error:#}; it is tried again"));
                     match lines.last_mut() {
@@ -108,7 +108,7 @@ fn is_left_out(refusal: &Refusal) -> bool {
 }
 
 /// The lines of the screen.
-fn picture(answers: &Value) -> Vec<String> {
+fn screen(answers: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for section in SECTIONS {
         if let Some(answer) = answers.get(section.name) {
@@ -139,9 +139,9 @@ fn nodes(answer: &Value) -> Vec<String> {
         let silent = number(node, "silentMs");
         let (name, version, up) =
             (foreign(text(node, "node")), text(node, "version"), span(number(node, "uptimeMs")));
-        match silent {
-            0..90_000 => format!("  {name}  {version}, up for {up}{own}"),
-            _ => format!("  {name}  {}", toned(Tone::Bad, format!("silent for {}", span(silent)))),
+        match node["standsStill"] == true {
+            true => format!("  {name}  {}", toned(Tone::Bad, format!("silent for {}", span(silent)))),
+            false => format!("  {name}  {version}, up for {up}{own}"),
         }
     }));
     lines
@@ -239,22 +239,22 @@ mod tests {
     fn op_09_every_system_that_answers_is_on_the_screen_and_trouble_is_named() {
         let answers = json!({
             "nodes": { "nodes": [{ "node": "a", "version": "1", "self": true, "silentMs": 0, "uptimeMs": 3_000 },
-                { "node": "b", "version": "1", "self": false, "silentMs": 120_000, "uptimeMs": 3_000 }] },
-            "queues": { "queues": [{ "name": "books", "counts": { "waiting": 2, "running": 1, "dead": 3 } }] },
+                { "node": "b", "version": "1", "self": false, "silentMs": 120_000, "standsStill": true, "uptimeMs": 3_000 }] },
+            "queues": { "queues": [{ "name": "orders", "counts": { "waiting": 2, "running": 1, "dead": 3 } }] },
             "outbox": { "pending": 4, "inFlight": 1, "dead": 0, "oldestMs": 5_000, "deliveredLastMinute": 9 },
             "locks": { "locks": [{ "name": "nightly", "holder": "box", "ageMs": 61_000 }], "next": "x" },
         });
-        let shown = picture(&answers).join("\n");
+        let shown = screen(&answers).join("\n");
         let expected = "\
 nodes    2
   a  1, up for 3 s, asked
   b  silent for 2 min
 queues   1
-  books  2 waiting, 1 running, 0 retrying, 0 failed, 3 dead
+  orders  2 waiting, 1 running, 0 retrying, 0 failed, 3 dead
 outbox   4 pending, the oldest for 5 s, 1 in flight, 0 dead, 9 sent in the last minute
 locks    1 and more held
   nightly  box, for 61 s";
         assert_eq!(shown, expected);
-        assert_eq!(picture(&json!({})).len(), 1);
+        assert_eq!(screen(&json!({})).len(), 1);
     }
 }
