@@ -39,6 +39,7 @@ const LOOK_MS = 5_000;
  *   empty: string,
  *   news?: string[],
  *   search?: string,
+ *   isShort?: boolean,
  * }} Listing
  */
 /**
@@ -315,7 +316,8 @@ export function openListing(list) {
     });
   });
   addEventListener("popstate", () => page.refresh());
-  setInterval(() => document.hidden || asked().get("q") || heard(), LOOK_MS);
+  // A search may look at thousands of rows; one in a short list costs nothing.
+  setInterval(() => document.hidden || (asked().get("q") && !list.isShort) || heard(), LOOK_MS);
   return page;
 }
 

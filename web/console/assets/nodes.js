@@ -27,5 +27,6 @@ openListing({
     const text = (wanted.get("q") ?? "").toLowerCase();
     return { items: nodes.filter((/** @type {Peer} */ { node }) => node.toLowerCase().includes(text)), next: null };
   },
+  isShort: true,
   empty: t("No node is known.", "ノードはありません。"),
 });
