@@ -132,6 +132,51 @@ test("qu_03 a kept queue holds its interval with several calls at once", async (
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(25);
 });
 
+test("qu_32 groups of a kept queue keep their pace, take turns, and their pauses survive a reload", async ({ page }) => {
+  await openBlank(page);
+  const open = () =>
+    page.evaluate(async () => {
+      const { createQueue, RetryLater } = await import(/** @type {any} */ ("/pkg/queue.js"));
+      const run = async (/** @type {string} */ key, /** @type {any} */ { group }) => {
+        const calls = JSON.parse(localStorage.getItem("calls") ?? "[]");
+        localStorage.setItem("calls", JSON.stringify([...calls, { key, group, at: Date.now() }]));
+        if (key === "quiet1") throw new RetryLater(3_600_000);
+        return key;
+      };
+      const group = (/** @type {string} */ key) => key.replace(/\d+$/, "");
+      const queue = createQueue({ name: "grouped", persist: true, concurrency: 10, groupConcurrency: 2, groupIntervalMs: 40, group, run });
+      /** @type {any} */ (window).queue = queue;
+      await queue.ready;
+    });
+  /** @returns {Promise<{ key: string, group: string, at: number }[]>} */
+  const calls = () => page.evaluate(() => JSON.parse(localStorage.getItem("calls") ?? "[]"));
+  await open();
+  await ask(page, "pause");
+  await ask(page, "enqueue", ["a1", "a2", "a3", "a4", "b1", "b2", "quiet1", "quiet2"]);
+  await ask(page, "pause", { group: "b" });
+  await ask(page, "resume");
+  await ask(page, "result", "a4");
+  await expect.poll(async () => (await calls()).some(({ key }) => key === "quiet1")).toBe(true);
+  await expect.poll(async () => (await ask(page, "keys", "retrying")).length).toBe(1);
+
+  await page.reload();
+  await open();
+  await ask(page, "enqueue", ["a5", "b3"]);
+  await ask(page, "result", "a5");
+  const begun = await calls();
+  expect(begun.map(({ key }) => key).sort()).toEqual(["a1", "a2", "a3", "a4", "a5", "quiet1"]);
+  const starts = begun.filter(({ group }) => group === "a").map(({ at }) => at);
+  // Both ends of a gap are whole milliseconds.
+  expect(Math.min(...starts.slice(1).map((at, index) => at - starts[index]))).toBeGreaterThanOrEqual(39);
+  const groups = Object.fromEntries((await ask(page, "groups")).map((/** @type {any} */ group) => [group.name, group]));
+  expect(groups.b).toMatchObject({ waiting: 3, running: 0, paused: true });
+  expect(groups.quiet.nextCallAt).toBeGreaterThan(Date.now() + 3_000_000);
+
+  await ask(page, "resume", { group: "b" });
+  expect(await ask(page, "result", "b3")).toBe("b3");
+  expect((await ask(page, "keys", "done")).find((/** @type {any} */ { key }) => key === "b1")).toMatchObject({ group: "b" });
+});
+
 test("bk_07 a kept queue at rest writes nothing", async ({ page }) => {
   // It once took a turn after each commit, and each turn wrote: an idle queue went on for ever.
   await openBlank(page);

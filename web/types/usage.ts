@@ -149,14 +149,21 @@ export async function worksAtAPace(): Promise<number> {
     concurrency: 2,
     intervalMs: 500,
     persist: true,
-    run: async (key, { signal, attempt }) => {
+    group: (key) => (key.startsWith("http") ? new URL(key).host : undefined),
+    groupConcurrency: 2,
+    groupIntervalMs: 1_000,
+    run: async (key, { signal, attempt, group }) => {
       if (attempt > 3) throw new RetryLater(5_000);
-      const response = await fetch(`/api/price/${key}`, { signal });
+      const response = await fetch(`/api/price/${key}?shop=${group ?? ""}`, { signal });
       return response.ok ? ((await response.json()) as { price: number }) : response;
     },
   });
   const { added } = await queue.enqueue(["apples", "pears"], { kind: "priority" });
   await queue.enqueue("plums");
+  await queue.enqueue([{ key: "figs", group: "south" }, "dates"], { group: "north" });
+  await queue.pause({ group: "south" });
+  for (const { name, waiting, nextCallAt } of await queue.groups({ limit: 10 })) console.log(name, waiting, nextCallAt);
+  await queue.resume({ group: "south" });
   const unsubscribe = queue.subscribe((event) => {
     if (event.type === "settled" && event.state === "done") console.log(event.result.price);
   });
@@ -168,6 +175,8 @@ export async function worksAtAPace(): Promise<number> {
 
   // @ts-expect-error keys are texts
   await queue.enqueue([1, 2]);
+  // @ts-expect-error the name of a group is a text
+  await queue.enqueue({ key: "figs", group: 1 });
   // @ts-expect-error no such kind
   await queue.enqueue("apples", { kind: "first" });
   // @ts-expect-error no such state

@@ -230,6 +230,83 @@ test("qu_05 a hundred thousand tasks, with and without promises, old results mak
   }
 });
 
+test("qu_32 groups take turns, a long one delays no other, and a 429 holds its group alone", async (t) => {
+  const runs = [];
+  const queue = createQueue({
+    paused: true,
+    concurrency: 10,
+    group: (key) => new URL(key).host,
+    retryDelayMs: 1,
+    run: async (key, { attempt, group }) => {
+      runs.push({ key, group, at: performance.now() });
+      await null;
+      if (key === "https://busy/1" && attempt === 1) throw new RetryLater(60);
+      return key;
+    },
+  });
+  t.after(() => queue.close());
+  const many = Array.from({ length: 1_000 }, (_, index) => `https://large/${index}`);
+  await queue.enqueue(many);
+  await queue.enqueue(["https://busy/1", "https://busy/2", "https://small/1"]);
+  await queue.resume();
+  await queue.idle();
+  assert.deepEqual(runs.slice(0, 3).map(({ key }) => key), ["https://large/0", "https://busy/1", "https://small/1"]);
+  assert.ok(runs.every(({ key, group }) => group === new URL(key).host));
+  const busy = runs.filter(({ group }) => group === "busy");
+  assert.equal(busy.length, 3, "one of them came back");
+  assert.ok(busy[1].at - busy[0].at >= 60, "nobody of its group was called while the API wanted to be left alone");
+  const between = runs.filter(({ group, at }) => group === "large" && at > busy[0].at && at < busy[1].at);
+  assert.ok(between.length > 100, `the others went on: ${between.length}`);
+});
+
+test("qu_32 each group keeps its own interval and number of calls at once", async (t) => {
+  const [starts, ends] = [{}, {}];
+  const queue = createQueue({
+    concurrency: 100,
+    groupConcurrency: 1,
+    groupIntervalMs: 20,
+    run: async (key, { group }) => {
+      (starts[group] ??= []).push(performance.now());
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      (ends[group] ??= []).push(performance.now());
+    },
+  });
+  t.after(() => queue.close());
+  await queue.enqueue(["a1", "a2", "a3"].map((key) => ({ key, group: "a" })));
+  await queue.enqueue(["b1", "b2", "b3"], { group: "b" });
+  await queue.idle();
+  for (const group of ["a", "b"]) {
+    const gaps = starts[group].slice(1).map((start, index) => start - ends[group][index]);
+    assert.ok(gaps.length === 2 && Math.min(...gaps) >= 20, `${group}: ${gaps}`);
+  }
+  assert.ok(starts.b[0] < ends.a[0], "groups run beside each other");
+});
+
+test("qu_32 a group is listed, held and let go, and forgotten with its last key", async (t) => {
+  const { queue, calls, begun } = byHand(t, { concurrency: 10, groupConcurrency: 2 });
+  await queue.pause({ group: "held" });
+  await queue.enqueue([{ key: "h", group: "held" }, ...["x1", "x2", "x3"].map((key) => ({ key, group: "x" })), "alone"]);
+  await begun(3);
+  const shown = (await queue.groups()).map(({ name, waiting, running, paused }) => [name, waiting, running, paused]);
+  assert.deepEqual(shown.sort(), [["", 0, 1, false], ["held", 1, 0, true], ["x", 1, 2, false]]);
+  assert.deepEqual((await queue.keys("waiting")).map(({ key, group }) => [key, group]), [["h", "held"], ["x3", "x"]]);
+  await queue.resume({ group: "held" });
+  await begun(4);
+  for (const call of calls) call.resolve(call.key);
+  (await begun(5))[4].resolve("x3");
+  await queue.idle();
+  assert.equal(await queue.result("h"), "h");
+  await queue.remove(["h", "x1", "x2", "x3", "alone"]);
+  for (let round = 0; round < 200; round++) await queue.enqueue({ key: `k${round}`, group: `g${round}` });
+  for (const odd of [7, "a\nb", "x".repeat(257)]) {
+    await assert.rejects(queue.enqueue({ key: "k", group: odd }), { code: "invalid-argument" });
+    await assert.rejects(queue.pause({ group: odd }), { code: "invalid-argument" });
+  }
+  await assert.rejects(queue.enqueue([{ group: "x" }]), { code: "invalid-argument" });
+  assert.throws(() => createQueue({ run: () => {}, group: "host" }), { code: "invalid-argument" });
+  assert.throws(() => createQueue({ run: () => {}, groupConcurrency: 0 }), { code: "invalid-argument" });
+});
+
 test("a closed queue aborts what runs, and wrong options are named", async (t) => {
   const { queue, begun } = byHand(t, { maxKeys: 2 });
   await assert.rejects(queue.enqueue(["a", "b", "c"]), { code: "queue-full", retryable: true });

@@ -124,7 +124,8 @@ const SYSTEMS: &[System] = &[
         opt_level: "3",
         entry: "queue.js",
         without: &[],
-        budget_bytes: 50_000,
+        // Groups have paces of their own.
+        budget_bytes: 60_500,
     },
     System {
         source: &PLATFORM,

@@ -61,7 +61,8 @@ pub(crate) fn growth() -> Result<Value> {
 fn drain(keys: usize) -> Result<Duration> {
     let names: Vec<String> = (0..keys).map(|n| format!("key-{n}")).collect();
     let settings = Settings::new(CONCURRENCY, Duration::ZERO, Duration::from_millis(500));
-    let setup = Setup { settings, limits: Limits::default(), hasher: RandomState::new(), seed: 1 };
+    let setup =
+        Setup { settings, limits: Limits::default(), groups: None, hasher: RandomState::new(), seed: 1 };
     let begun = Instant::now();
     let clock = |elapsed: Duration| {
         let now = Timestamp::from_ms(1_000_000 + elapsed.as_millis() as u64);

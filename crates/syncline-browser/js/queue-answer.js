@@ -1,4 +1,4 @@
-// What a queue's worker function brought, as the rules want to hear it.
+// What a queue's worker function brought, as the rules want to hear it, and as whoever asks for it does.
 //
 // Guarantees: whatever was returned or thrown becomes one of: a result, "too many requests" (the whole queue waits), "not
 // well" (this key comes back), or a refusal (this key ends with a reason). Nothing is thrown on.
@@ -56,4 +56,20 @@ function judgeResponse(response) {
 function isPassingError(error) {
   if (error?.retryable === true || error?.name === "TimeoutError" || error?.name === "NetworkError") return true;
   return error instanceof TypeError && /fetch|network|load failed/i.test(error.message);
+}
+
+export function badKey(index) {
+  const message = `a key must be text without control characters, and number ${index + 1} is not`;
+  return new SynclineError("invalid-argument", message);
+}
+
+export function unknownKey(key) {
+  return new SynclineError("unknown-key", `the queue does not know ${JSON.stringify(key)}: enqueue it first`);
+}
+
+// Whoever asked for the result of a key that has none hears this.
+export function noResult(key, isDead, reason) {
+  return isDead
+    ? new SynclineError("task-dead", `${key}: ${reason}`, { retryable: true })
+    : new SynclineError("task-failed", `${key}: ${reason}`);
 }

@@ -8,14 +8,21 @@
 
 import { Failure, KeyNumbers, PacedQueue } from "./syncline_queue.js";
 import { SynclineError } from "./errors.js";
-import { isFailure, judge } from "./queue-answer.js";
+import { badKey, isFailure, judge, noResult, unknownKey } from "./queue-answer.js";
+import { Call, Context } from "./queue-call.js";
+import { GroupNumbers } from "./queue-groups.js";
 import { heap } from "./queue-wasm.js";
 
 // Where a key is, in the numbers of the rules.
 export const PLACES = ["unknown", "waiting", "running", "retrying", "done", "failed", "dead"];
 const [UNKNOWN, , , , DONE, FAILED, DEAD] = PLACES.keys();
 const KINDS = ["new", "retry", "priority", "again"];
-const ROW = 6;
+const ROW = 7;
+const GROUP_ROW = 5;
+const GROUP_STATUS = 6;
+// A key that is given no group.
+const NO_GROUP = 0xffff_ffff;
+const NO_GROUPS = new Uint32Array(0);
 // As many keys go to the rules as one text.
 const KEYS_AT_ONCE = 1_024;
 // Half a character has no UTF-8.
@@ -44,11 +51,14 @@ export class Engine {
   #heard;
   #timeoutMs;
   #apartMs;
+  // Whether the rules must hear when a call really began.
+  #tellsBegin;
 
   // Keys by number; the number's value is its result or the reason why there is none.
   #numbers = new KeyNumbers(crypto.getRandomValues(new Uint32Array(4)));
   #keys = [];
   #values = [];
+  #groups = new GroupNumbers();
 
   #running = [];
   #idleCalls = [];
@@ -95,7 +105,7 @@ export class Engine {
     this.#turn();
   };
 
-  // `kept` is what a store read: `{ rows: [key, numbers, value][], pace, paused }`.
+  // `kept` is what a store read: `{ rows: [key, numbers, value, group][], pace, paused, groups: [name, numbers][] }`.
   constructor({ settings, run, store, kept, paused, heard }) {
     this.#run = run;
     this.#store = store;
@@ -106,8 +116,11 @@ export class Engine {
     // Writing takes time between the permission for a call and its begin: where several run at once, the rules
     // alone would then let the next begin too close to it.
     this.#apartMs = store !== undefined && settings.concurrency > 1 ? settings.intervalMs : 0;
+    this.#tellsBegin = store !== undefined && settings.groupConcurrency > 1 && settings.groupIntervalMs > 0;
     this.#paused = kept?.paused ?? paused;
     this.#rules = this.#open(settingsInOrder(settings), kept);
+    this.#groups.use(this.#rules);
+    this.#groups.settle();
     // Where the rules read and write numbers; the memory moves when it grows, the places in it do not.
     this.#endedAt = this.#rules.endedAt / Float64Array.BYTES_PER_ELEMENT;
     this.#toldAt = this.#rules.toldAt / Float64Array.BYTES_PER_ELEMENT;
@@ -118,10 +131,12 @@ export class Engine {
     return this.#paused;
   }
 
-  enqueue(kind, keys) {
+  // `groups` are the names of the keys' groups, in the same order, with nothing where a key is given none.
+  enqueue(kind, keys, groups) {
     // A retry is of no use to a key nobody knows, so it gets no number.
     const numbers = this.#numbersOf(keys, kind !== "retry");
-    const told = this.#rules.enqueue(KINDS.indexOf(kind), numbers);
+    const told = this.#rules.enqueue(KINDS.indexOf(kind), numbers, this.#groupsOf(groups));
+    this.#groups.settle();
     if (told.length === 3) {
       this.#sweep(numbers);
       const [held, asked, limit] = told;
@@ -166,9 +181,21 @@ export class Engine {
     return count;
   }
 
-  pause(paused) {
-    this.#paused = paused;
+  pause(paused, group) {
+    if (group === undefined) this.#paused = paused;
+    else this.#rules.holdGroup(performance.now(), this.#groups.number(group), paused);
+    this.#groups.settle();
     this.#wake();
+  }
+
+  groups(limit) {
+    const [numbers, groups] = [this.#rules.groups(limit), []];
+    for (let at = 0; at < numbers.length; at += GROUP_STATUS) {
+      const [number, waiting, running, held, failures, nextAt] = numbers.subarray(at, at + GROUP_STATUS);
+      const nextCallAt = Number.isNaN(nextAt) ? null : Math.round(Date.now() + nextAt - performance.now());
+      groups.push({ name: this.#groups.name(number), waiting, running, paused: held === 1, failures, nextCallAt });
+    }
+    return groups;
   }
 
   list(state, limit) {
@@ -177,6 +204,7 @@ export class Engine {
       key: this.#keys[number],
       state,
       attempts: this.#rules.attempts(number),
+      ...(this.#groups.isEmpty ? {} : { group: this.#groupOf(number) }),
       ...(place === DONE ? { result: this.#values[number] } : {}),
       ...(place === FAILED || place === DEAD ? { reason: this.#values[number] } : {}),
     }));
@@ -187,7 +215,7 @@ export class Engine {
     const place = this.#rules.place(number);
     if (place === UNKNOWN) return Promise.reject(unknownKey(key));
     if (place === DONE) return Promise.resolve(this.#values[number]);
-    if (place === FAILED || place === DEAD) return Promise.reject(noResult(key, place, this.#values[number]));
+    if (place === FAILED || place === DEAD) return Promise.reject(noResult(key, place === DEAD, this.#values[number]));
     return new Promise((resolve, reject) => {
       const waiters = this.#waiters.get(number);
       if (waiters === undefined) this.#waiters.set(number, [{ resolve, reject }]);
@@ -267,11 +295,12 @@ export class Engine {
   #open(settings, kept) {
     if (kept === undefined) return PacedQueue.fresh(settings, Math.random(), performance.now());
     const given = this.#numbersOf(kept.rows.map(([key]) => key), true);
-    const rows = kept.rows.flatMap(([, numbers, value], index) => {
+    const rows = kept.rows.flatMap(([, numbers, value, group], index) => {
       this.#values[given[index]] = value;
-      return [given[index], ...numbers];
+      return [given[index], ...numbers, group === undefined ? 0 : this.#groups.number(group)];
     });
-    const rules = PacedQueue.open(settings, Math.random(), performance.now(), Date.now(), rows, kept.pace ?? []);
+    const groups = (kept.groups ?? []).flatMap(([name, numbers]) => [this.#groups.number(name), ...numbers]);
+    const rules = PacedQueue.open(settings, Math.random(), performance.now(), Date.now(), rows, kept.pace ?? [], groups);
     if (rules === undefined) {
       throw new SynclineError("storage-failed", "what was kept of the queue does not belong together; delete its database");
     }
@@ -331,7 +360,10 @@ export class Engine {
     for (const end = at + 2 * lost; at < end; at += 2) this.#settle(numbers[at], numbers[at + 1], "no answer in time");
     this.#startsLength = 0;
     for (const end = this.#toldAt + length; at < end; at++) this.#starts[this.#startsLength++] = numbers[at];
-    if (++this.#turns % TURNS_BETWEEN_SWEEPS === 0 && this.#store === undefined) this.#sweep(this.#rules.takeFreed());
+    if (++this.#turns % TURNS_BETWEEN_SWEEPS === 0 && this.#store === undefined) {
+      this.#sweep(this.#rules.takeFreed());
+      this.#groups.takeBack(this.#rules.takeFreedGroups());
+    }
   }
 
   #fail(now, wall) {
@@ -350,11 +382,12 @@ export class Engine {
   }
 
   #keepThenAct() {
+    const groups = this.#groupChanges();
     const { puts, deletes } = this.#changes();
     const [waiting, notices] = [this.#whenKept.splice(0), this.#takeNotices()];
-    if (puts.length + deletes.length + waiting.length === 0) return this.#act(performance.now(), notices);
+    if (puts.length + deletes.length + groups.length + waiting.length === 0) return this.#act(performance.now(), notices);
     this.#writing = true;
-    this.#store.write({ puts, deletes, pace: this.#rules.pace(), paused: this.#paused }).then(
+    this.#store.write({ puts, deletes, groups, pace: this.#rules.pace(), paused: this.#paused }).then(
       () => {
         this.#writing = false;
         this.#act(performance.now(), notices);
@@ -377,7 +410,8 @@ export class Engine {
       const key = this.#keys[number];
       if (rows[at + 1] !== UNKNOWN) {
         const value = rows[at + 1] >= DONE ? this.#values[number] : undefined;
-        puts.push([key, Array.from(rows.subarray(at + 1, at + ROW)), value]);
+        const group = rows[at + ROW - 1];
+        puts.push([key, Array.from(rows.subarray(at + 1, at + ROW - 1)), value, group === 0 ? undefined : this.#groups.name(group)]);
       } else {
         deletes.push(key);
         this.#sweep([number]);
@@ -386,9 +420,23 @@ export class Engine {
     return { puts, deletes };
   }
 
+  // The name of each group of which something else is to be kept than before, with its numbers, or without where nothing is.
+  #groupChanges() {
+    const numbers = this.#rules.groupChanges(performance.now(), Date.now());
+    const changes = [];
+    for (let at = 0; at < numbers.length; at += GROUP_ROW) {
+      const kept = Number.isNaN(numbers[at + 1]) ? undefined : Array.from(numbers.subarray(at + 1, at + GROUP_ROW));
+      changes.push([this.#groups.name(numbers[at]), kept]);
+    }
+    // Only now: what is forgotten is told by its name.
+    if (!this.#groups.isEmpty) this.#groups.takeBack(this.#rules.takeFreedGroups());
+    return changes;
+  }
+
   #begin(number, id, attempt, now) {
+    if (this.#tellsBegin) this.#rules.beginLate(performance.now(), id);
     if (this.#apartMs > 0) this.#notBefore = performance.now() + this.#apartMs;
-    const context = new Context(attempt);
+    const context = new Context(attempt, this.#groups.isEmpty ? undefined : this.#groupOf(number));
     let returned;
     let isPromise;
     try {
@@ -446,7 +494,7 @@ export class Engine {
   #tell(notices) {
     for (const { number, key, place, value } of notices) {
       if (place === DONE) this.#answerWaiters(number, "resolve", value);
-      else if (place === FAILED || place === DEAD) this.#answerWaiters(number, "reject", noResult(key, place, value));
+      else if (place === FAILED || place === DEAD) this.#answerWaiters(number, "reject", noResult(key, place === DEAD, value));
     }
     if (this.isHeard) this.#heard(notices);
   }
@@ -478,6 +526,16 @@ export class Engine {
       },
       Math.min(Math.max(0, Math.ceil(at - performance.now())), TIMER_MAX_MS),
     );
+  }
+
+  #groupOf(number) {
+    const group = this.#rules.group(number);
+    return group === 0 ? undefined : this.#groups.name(group);
+  }
+
+  #groupsOf(names) {
+    if (names === undefined) return NO_GROUPS;
+    return Uint32Array.from(names, (name) => (name === undefined ? NO_GROUP : this.#groups.number(name)));
   }
 
   // The number of each key. One that has none gets one if `add`, else one that no key has.
@@ -512,65 +570,13 @@ export class Engine {
   }
 }
 
-// One call that goes on after its function returned. Used again and again, so that a task needs no functions of its own.
-class Call {
-  id = 0;
-  number = 0;
-  deadline = 0;
-  position = 0;
-  context;
-  isRunning = false;
-
-  constructor(engine) {
-    this.resolved = (value) => engine.ended(this, true, value);
-    this.rejected = (error) => engine.ended(this, false, error);
-  }
-
-  begin(number, id, context, deadline) {
-    this.number = number;
-    this.id = id;
-    this.context = context;
-    this.deadline = deadline;
-    this.isRunning = true;
-  }
-}
-
-// What a worker function is told beside its key. The signal is made when somebody asks for it.
-class Context {
-  #controller;
-
-  constructor(attempt) {
-    this.attempt = attempt;
-  }
-
-  get signal() {
-    return (this.#controller ??= new AbortController()).signal;
-  }
-
-  abort(error) {
-    this.#controller ??= new AbortController();
-    this.#controller.abort(error);
-  }
-}
-
 function settingsInOrder(settings) {
   const { concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults } = settings;
-  return [concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults];
-}
-
-function badKey(index) {
-  const message = `a key must be text without control characters, and number ${index + 1} is not`;
-  return new SynclineError("invalid-argument", message);
-}
-
-function unknownKey(key) {
-  return new SynclineError("unknown-key", `the queue does not know ${JSON.stringify(key)}: enqueue it first`);
-}
-
-function noResult(key, place, reason) {
-  return place === DEAD
-    ? new SynclineError("task-dead", `${key}: ${reason}`, { retryable: true })
-    : new SynclineError("task-failed", `${key}: ${reason}`);
+  const { groupConcurrency, groupIntervalMs } = settings;
+  return [
+    ...[concurrency, intervalMs, retryDelayMs, maxAttempts, timeoutMs, breakerAfter, maxKeys, maxResults],
+    ...[groupConcurrency, groupIntervalMs],
+  ];
 }
 
 function ignore() {}

@@ -1,4 +1,4 @@
-// Keeps one queue in IndexedDB: a row per key, the pace, and what other tabs ask for.
+// Keeps one queue in IndexedDB: a row per key, the pace of the queue and of its groups, and what other tabs ask for.
 //
 // Guarantees: one transaction per step holds the rows that changed, the pace and the requests that were carried out, all
 // or none, never the whole queue. A tab whose turn is over cannot write any more: each write is numbered, a number is used
@@ -13,6 +13,8 @@ const KEYS = "keys";
 const META = "meta";
 const INBOX = "inbox";
 const TURN = "turn";
+// What is kept of groups, each under its name.
+const GROUP = "group";
 // Far more writes than can be made in the time for which a look at the last number counts.
 const TURNS_KEPT = 1_000;
 const LOOK_COUNTS_MS = 1_000;
@@ -65,20 +67,32 @@ class Store {
   }
 
   async read() {
-    const [names, rows, pace, paused] = await this.#ask([KEYS, META], ([keys, meta]) => [
+    const ofGroups = IDBKeyRange.bound([GROUP], [GROUP, []]);
+    const [names, rows, pace, paused, groupKeys, groups] = await this.#ask([KEYS, META], ([keys, meta]) => [
       keys.getAllKeys(),
       keys.getAll(),
       meta.get("pace"),
       meta.get("paused"),
+      meta.getAllKeys(ofGroups),
+      meta.getAll(ofGroups),
     ]);
-    return { rows: names.map((key, index) => [key, rows[index].numbers, rows[index].value]), pace, paused };
+    return {
+      rows: names.map((key, index) => [key, rows[index].numbers, rows[index].value, rows[index].group]),
+      pace,
+      paused,
+      groups: groupKeys.map(([, name], index) => [name, groups[index]]),
+    };
   }
 
-  async write({ puts, deletes, pace, paused, carriedOut }) {
+  async write({ puts, deletes, groups, pace, paused, carriedOut }) {
     if (performance.now() - this.#lookedAt > LOOK_COUNTS_MS) await this.#look();
     await this.#change([META, KEYS, INBOX], ([meta, keys, inbox]) => {
       for (const key of deletes) keys.delete(key);
-      for (const [key, numbers, value] of puts) keys.put({ numbers, value }, key);
+      for (const [key, numbers, value, group] of puts) keys.put(group === undefined ? { numbers, value } : { numbers, value, group }, key);
+      for (const [name, numbers] of groups) {
+        if (numbers === undefined) meta.delete([GROUP, name]);
+        else meta.put(numbers, [GROUP, name]);
+      }
       meta.put(Array.from(pace), "pace");
       meta.put(paused, "paused");
       for (const id of carriedOut) inbox.delete(id);

@@ -25,6 +25,29 @@ export interface QueueContext {
   readonly signal: AbortSignal;
   /** Which attempt this is, counted from 1. */
   readonly attempt: number;
+  /** The name of the key's group, if it has one. */
+  readonly group: string | undefined;
+}
+
+/** A key with its group, to be put into a queue. */
+export interface QueueTask {
+  key: string;
+  /** The name of its group: up to 256 characters. Without one, a key that is known keeps its own. */
+  group?: string;
+}
+
+/** A group that has something to do, or a reason to wait. */
+export interface QueueGroup {
+  /** Its name; that of keys which were given no group is empty. */
+  name: string;
+  waiting: number;
+  running: number;
+  /** Whether somebody paused it. */
+  paused: boolean;
+  /** Calls in a row that were not answered. */
+  failures: number;
+  /** When its pace lets it start (milliseconds since 1970), if that depends on time alone. */
+  nextCallAt: number | null;
 }
 
 /** Options of {@link createQueue}. */
@@ -47,6 +70,16 @@ export interface QueueOptions<R> {
   concurrency?: number;
   /** Least time from the end of the last call to the next start; with several at once, between starts too. Default: 0. */
   intervalMs?: number;
+  /**
+   * Names the group of a key that is put into line without one, such as its host. A queue with groups has a pace for each, inside
+   * its own, and they take turns: a group with many keys delays no other. What an API asks for then holds the key's group, not the
+   * queue, and so does an API that keeps failing. A key that is in line stays in its group.
+   */
+  group?: (key: string) => string | null | undefined;
+  /** Most calls of a group at once. Default: 1 where the queue says anything of groups; where only keys name them, they just take turns. */
+  groupConcurrency?: number;
+  /** Least time from the end of a group's last call to its next start; with several at once, between starts too. Default: 0. */
+  groupIntervalMs?: number;
   /** Least time before a key comes back; it doubles with each attempt up to 30 s, with some chance in it. Default: 1,000. */
   retryDelayMs?: number;
   /** Attempts a key has before it goes to the dead list. Default: 10. */
@@ -116,6 +149,8 @@ export interface QueueEntry<R> {
   key: string;
   state: QueueState;
   attempts: number;
+  /** The name of its group, if it has one. */
+  group?: string;
   /** Of a key that is done. */
   result?: R;
   /** Of a key that failed or is dead. */
@@ -136,7 +171,7 @@ export interface Queue<R> {
   /** Resolves when the queue is open. Nothing needs to wait for it: every operation does. */
   readonly ready: Promise<void>;
   /** Puts keys into the line: texts of 1 to 1,024 characters, none a control character. With `persist`, resolves when that is kept. */
-  enqueue(keys: string | Iterable<string>, options?: { kind?: QueueKind }): Promise<QueueEnqueued>;
+  enqueue(keys: string | QueueTask | Iterable<string | QueueTask>, options?: { kind?: QueueKind; group?: string }): Promise<QueueEnqueued>;
   /** The key's result, as soon as it is there. Rejects with `task-failed`, `task-dead` or `unknown-key`. */
   result(key: string): Promise<R>;
   /** Ends keys that are in line by results from elsewhere; tells how many those were. */
@@ -151,9 +186,12 @@ export interface Queue<R> {
   status(): QueueStatus;
   /** Calls `listener` for everything that ends, until the returned function is called. */
   subscribe(listener: (event: QueueEvent<R>) => void): () => void;
-  /** Starts nothing new; what runs goes on. Kept with the queue. */
-  pause(): Promise<void>;
-  resume(): Promise<void>;
+  /** Up to `limit` (100) groups that have something to do or a reason to wait. */
+  groups(options?: { limit?: number }): Promise<QueueGroup[]>;
+  /** Starts nothing new, of the queue or of one group; what runs goes on. Kept with the queue. */
+  pause(options?: { group?: string }): Promise<void>;
+  /** Goes on; a group does so even before a pause that its API asked for is over. */
+  resume(options?: { group?: string }): Promise<void>;
   /** Resolves when nothing waits, runs or is to be retried. */
   idle(): Promise<void>;
   /** Aborts what runs and lets go. With `persist`, it is all there again the next time. */

@@ -25,7 +25,12 @@ const NUMBERS = {
   maxKeys: [1_000_000, 1, 10_000_000],
   maxResults: [1_000_000, 0, 10_000_000],
 };
+// The pace of each group of a queue that says anything of them.
+const GROUP_NUMBERS = { groupConcurrency: [1, 1, 1_000], groupIntervalMs: [0, 0, DAY_MS] };
 const KEY_MAX_CHARS = 1_024;
+const GROUP_MAX_CHARS = 256;
+// A text of these is no name.
+const CONTROLS = /[\p{Cc}\p{Cs}]/u;
 const LIST_MAX = 1_000;
 // How often the tab that runs a queue tells the others how it stands.
 const STATUS_EVERY_MS = 250;
@@ -71,9 +76,10 @@ class Queue {
   }
 
   async enqueue(keys, options) {
-    const { kind = "new" } = options ?? {};
+    const { kind = "new", group } = options ?? {};
     if (!KINDS.includes(kind)) throw invalid(`kind must be one of ${KINDS.join(", ")}, not ${kind}`);
-    return this.#do("enqueue", [kind, readKeys(keys)]);
+    const groupOf = group === undefined ? this.#options.group : () => group;
+    return this.#do("enqueue", [kind, ...readTasks(keys, groupOf)]);
   }
 
   async dequeue(results) {
@@ -90,12 +96,16 @@ class Queue {
     return this.#do("remove", [readKeys(keys)]);
   }
 
-  async pause() {
-    await this.#do("pause", [true]);
+  async pause(options) {
+    await this.#do("pause", [true, ...readGroup(options)]);
   }
 
-  async resume() {
-    await this.#do("pause", [false]);
+  async resume(options) {
+    await this.#do("pause", [false, ...readGroup(options)]);
+  }
+
+  async groups(options) {
+    return this.#do("groups", [readLimit(options)]);
   }
 
   async result(key) {
@@ -104,10 +114,8 @@ class Queue {
   }
 
   async keys(state, options) {
-    const { limit = 100 } = options ?? {};
     if (!STATES.includes(state)) throw invalid(`state must be one of ${STATES.join(", ")}, not ${state}`);
-    if (!(Number.isInteger(limit) && limit >= 1 && limit <= LIST_MAX)) throw invalid(`limit must be from 1 to ${LIST_MAX}`);
-    return this.#do("list", [state, limit]);
+    return this.#do("list", [state, readLimit(options)]);
   }
 
   async idle() {
@@ -380,20 +388,22 @@ class Queue {
 
 function readOptions(options) {
   if (typeof options !== "object" || options === null) throw invalid("options must be an object");
-  const { name = "queue", run, persist = false, paused = false, wasmUrl, onError } = options;
+  const { name = "queue", run, persist = false, paused = false, group, wasmUrl, onError } = options;
   if (typeof name !== "string" || name === "" || name.length > 100) throw invalid("name must be a text of 1 to 100 characters");
   if (persist && options.name === undefined) throw invalid("a queue with `persist: true` needs a name to be found by");
   if (typeof run !== "function") throw invalid("run must be a function: async (key, { signal, attempt }) => result");
   if (onError !== undefined && typeof onError !== "function") throw invalid("onError must be a function");
-  const settings = {};
-  for (const [option, [usual, least, most]] of Object.entries(NUMBERS)) {
+  if (group !== undefined && typeof group !== "function") throw invalid("group must be a function: (key) => the name of its group");
+  const settings = { groupConcurrency: 0, groupIntervalMs: 0 };
+  const hasGroups = [group, options.groupConcurrency, options.groupIntervalMs].some((option) => option !== undefined);
+  for (const [option, [usual, least, most]] of Object.entries(hasGroups ? { ...NUMBERS, ...GROUP_NUMBERS } : NUMBERS)) {
     const value = options[option] ?? usual;
     if (!(typeof value === "number" && value >= least && value <= most)) {
       throw invalid(`${option} must be a number from ${least} to ${most}, not ${value}`);
     }
     settings[option] = Math.ceil(value);
   }
-  return { name, run, persist: persist === true, paused: paused === true, wasmUrl, onError, settings };
+  return { name, run, persist: persist === true, paused: paused === true, group, wasmUrl, onError, settings };
 }
 
 // Written out where it is imported, bundlers find the script and ship it.
@@ -405,9 +415,42 @@ async function loaded(script) {
   }
 }
 
-function readKeys(keys) {
+// The keys, and where any is given a group the names of these, with nothing for a key that is given none.
+function readTasks(tasks, groupOf) {
+  const list = typeof tasks?.key === "string" ? [tasks] : listOf(tasks);
+  if (groupOf === undefined && !list.some((task) => typeof task === "object")) return [readKeys(list)];
+  const keys = readKeys(list.map((task) => (typeof task === "object" ? task?.key : task)));
+  const groups = keys.map((key, index) => readGroupName(list[index].group ?? groupOf?.(key)));
+  return groups.some((group) => group !== undefined) ? [keys, groups] : [keys];
+}
+
+function readGroupName(name) {
+  if (name === undefined || name === null) return undefined;
+  if (typeof name !== "string" || name.length > GROUP_MAX_CHARS || CONTROLS.test(name)) {
+    throw invalid(`the name of a group must be a text of at most ${GROUP_MAX_CHARS} characters, none of them a control character`);
+  }
+  return name;
+}
+
+function readGroup(options) {
+  const group = readGroupName(options?.group);
+  return group === undefined ? [] : [group];
+}
+
+function readLimit(options) {
+  const { limit = 100 } = options ?? {};
+  if (!(Number.isInteger(limit) && limit >= 1 && limit <= LIST_MAX)) throw invalid(`limit must be from 1 to ${LIST_MAX}`);
+  return limit;
+}
+
+function listOf(keys) {
   const list = typeof keys === "string" ? [keys] : Array.isArray(keys) ? keys : typeof keys?.[Symbol.iterator] === "function" ? [...keys] : undefined;
   if (list === undefined) throw invalid("keys must be a text or a list of texts");
+  return list;
+}
+
+function readKeys(keys) {
+  const list = listOf(keys);
   for (let index = 0; index < list.length; index++) {
     const key = list[index];
     if (typeof key !== "string" || key.length === 0 || key.length > KEY_MAX_CHARS) {

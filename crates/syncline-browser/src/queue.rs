@@ -56,8 +56,8 @@ impl PacedQueue {
     }
 
     /// The queue that these rows were kept of. `settings` in the order of `flat::setup`, `rows` as from
-    /// [`changes`](Self::changes), `pace` as from [`pace`](Self::pace) or empty if nobody has called yet. `undefined`:
-    /// the rows are not of one queue.
+    /// [`changes`](Self::changes), `pace` as from [`pace`](Self::pace) or empty if nobody has called yet, `groups`
+    /// as from [`group_changes`](Self::group_changes). `undefined`: the rows are not of one queue.
     #[must_use]
     pub fn open(
         settings: &[f64],
@@ -66,23 +66,28 @@ impl PacedQueue {
         wall_ms: f64,
         rows: &[f64],
         pace: &[f64],
+        groups: &[f64],
     ) -> Option<Self> {
         let setup = setup(settings, seed);
         let calls = setup.settings.concurrency;
         let pace = if pace.is_empty() { Some(queue::Pace::default()) } else { flat::read_pace(pace) };
-        let paced = Paced::restore(setup, clock(now_ms, wall_ms), flat::records(rows)?, pace).ok()?;
+        let (clock, records) = (clock(now_ms, wall_ms), flat::records(rows)?);
+        let paced = Paced::restore(setup, clock, records, pace, flat::groups(groups)).ok()?;
         Some(Self::of(paced, calls))
     }
 
     /// Puts keys into the line. `[added, moved, again, ignored]`, or if they do not fit `[held, asked, limit]`.
-    pub fn enqueue(&mut self, kind: u8, keys: Vec<u32>) -> Vec<f64> {
+    ///
+    /// `groups` are the numbers of their groups, in the same order, or empty where no key is given one. One that cannot be is none.
+    pub fn enqueue(&mut self, kind: u8, keys: Vec<u32>, groups: &[u32]) -> Vec<f64> {
+        let groups: Vec<Option<u32>> = groups.iter().map(|&group| flat::group_number(group)).collect();
         let kind = match kind {
             1 => Kind::Retry,
             2 => Kind::Priority,
             3 => Kind::Again,
             _ => Kind::New,
         };
-        match self.paced.enqueue(kind, keys) {
+        match self.paced.enqueue_in(kind, keys, &groups) {
             Ok(told) => [told.added, told.moved, told.again, told.ignored].map(|count| count as f64).to_vec(),
             Err(full) => vec![full.held as f64, full.asked as f64, f64::from(full.limit)],
         }
@@ -213,6 +218,55 @@ impl PacedQueue {
             .collect()
     }
 
+    /// A call began only now, later than [`turn`](Self::turn) allowed it: the next of its group counts from here.
+    #[wasm_bindgen(js_name = beginLate)]
+    pub fn begin_late(&mut self, now_ms: f64, call: f64) {
+        self.paced.begin_late(flat::time(now_ms), call as u64);
+    }
+
+    /// The number of a key's group; 0 if it was given none.
+    #[must_use]
+    pub fn group(&self, key: u32) -> u32 {
+        self.paced.queue().record(&key).map_or(0, |record| record.group)
+    }
+
+    /// Whether anything is known of a group, or of a key in it.
+    #[wasm_bindgen(js_name = knowsGroup)]
+    #[must_use]
+    pub fn knows_group(&self, group: u32) -> bool {
+        self.paced.knows_group(group)
+    }
+
+    /// Starts nothing of a group any more, or starts again.
+    #[wasm_bindgen(js_name = holdGroup)]
+    pub fn hold_group(&mut self, now_ms: f64, group: u32, held: bool) {
+        if let Some(group) = flat::group_number(group) {
+            self.paced.hold_group(flat::time(now_ms), group, held);
+        }
+    }
+
+    /// Up to `limit` groups that have something to do or a reason to wait, in the order of `flat::group_status`.
+    #[must_use]
+    pub fn groups(&self, limit: u32) -> Vec<f64> {
+        self.paced.groups().take(limit as usize).flat_map(|group| flat::group_status(&group)).collect()
+    }
+
+    /// What has changed of groups since the last time, to keep with the rows: five numbers each, in the order of `flat::groups`. Where
+    /// nothing is to be kept of one, the second is not a number.
+    #[wasm_bindgen(js_name = groupChanges)]
+    pub fn group_changes(&mut self, now_ms: f64, wall_ms: f64) -> Vec<f64> {
+        let mut numbers = Vec::new();
+        let write = |group, record| flat::write_group(&mut numbers, group, record);
+        self.paced.drain_group_changes(clock(now_ms, wall_ms), write);
+        numbers
+    }
+
+    /// Groups that nothing is known of any more since the last time.
+    #[wasm_bindgen(js_name = takeFreedGroups)]
+    pub fn take_freed_groups(&mut self) -> Vec<u32> {
+        self.paced.take_forgotten_groups()
+    }
+
     /// Keys that are known no more since the last time, for a queue that is not kept.
     #[wasm_bindgen(js_name = takeFreed)]
     pub fn take_freed(&mut self) -> Vec<u32> {
@@ -225,7 +279,7 @@ impl PacedQueue {
         freed
     }
 
-    /// The rows to write since the last time, six numbers each. A row to delete has the place 0.
+    /// The rows to write since the last time, seven numbers each. A row to delete has the place 0.
     pub fn changes(&mut self) -> Vec<f64> {
         let mut rows = Vec::new();
         self.paced.drain_changes(|change| flat::write_change(&mut rows, &change));
@@ -253,8 +307,8 @@ impl PacedQueue {
 }
 
 fn setup(settings: &[f64], seed: f64) -> Setup<InOrder> {
-    let (settings, limits) = flat::setup(settings);
-    Setup { settings, limits, hasher: InOrder(0), seed: seed.to_bits() }
+    let (settings, limits, groups) = flat::setup(settings);
+    Setup { settings, limits, groups, hasher: InOrder(0), seed: seed.to_bits() }
 }
 
 /// How long a `Retry-After` header asks to wait, in milliseconds; `undefined` if it cannot be understood.

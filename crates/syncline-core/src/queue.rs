@@ -39,6 +39,7 @@ mod record;
 pub mod retry_after;
 mod settings;
 mod slots;
+mod turns;
 
 pub use answer::{Answer, Health, Outcome, REASON_MAX_BYTES, Settled, Signal};
 pub use group::GroupSettings;
@@ -50,3 +51,4 @@ pub use pacer::{Clock, Pacer, Permit, Wait, Why};
 pub use progress::{Counts, Meter, Outlook, Progress};
 pub use record::{BadRecord, Change, Place, Record};
 pub use settings::{CONCURRENCY_MAX, InvalidSettings, PAUSE_MAX, SPAN_MAX, Settings};
+pub use turns::{GroupRecord, GroupStatus};

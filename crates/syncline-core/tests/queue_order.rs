@@ -405,6 +405,7 @@ fn qu_20_records_that_make_no_queue_are_refused() {
         since,
         attempts: 0,
         priority: false,
+        group: 0,
     };
     let restore = |records: Vec<Record<String, Place<u32>>>| {
         Queue::restore(Limits::default(), RandomState::default(), records).map(|queue| line(&queue))
@@ -429,4 +430,15 @@ fn qu_20_more_keys_than_the_limit_are_restored_all_the_same() {
     let mut restored = Queue::restore(small, RandomState::default(), records).unwrap();
     assert_eq!((line(&restored).as_str(), restored.counts().done), ("a b", 1));
     assert!(restored.enqueue(Kind::New, words("e")).is_err());
+}
+
+#[test]
+fn qu_01_a_key_that_takes_the_slot_of_a_removed_one_is_in_line() {
+    // The slot of the last key that went to the front was used again, and the new key was put behind itself.
+    let mut queue = queue(Limits::default());
+    enqueue(&mut queue, Kind::Priority, "p");
+    queue.remove("p");
+    enqueue(&mut queue, Kind::Priority, "q");
+    enqueue(&mut queue, Kind::New, "r");
+    assert_eq!((line(&queue).as_str(), start(&mut queue).as_str()), ("q r", "q"));
 }

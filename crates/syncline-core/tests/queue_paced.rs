@@ -23,7 +23,7 @@ fn clock(now_ms: u64) -> Clock {
 fn setup(concurrency: u32) -> Setup {
     let mut settings = Settings::new(concurrency, Duration::from_millis(100), Duration::from_millis(500));
     settings.retry.max_attempts = 3;
-    Setup { settings, limits: Limits::default(), hasher: RandomState::default(), seed: 7 }
+    Setup { settings, limits: Limits::default(), groups: None, hasher: RandomState::default(), seed: 7 }
 }
 
 fn work(concurrency: u32, keys: &[&'static str]) -> Work {
@@ -202,7 +202,7 @@ impl Kept {
     }
 
     fn restore(&self, clock: Clock) -> Work {
-        Paced::restore(setup(2), clock, self.rows.values().cloned(), self.pace.clone())
+        Paced::restore(setup(2), clock, self.rows.values().cloned(), self.pace.clone(), [])
             .expect("rows of a queue")
     }
 }

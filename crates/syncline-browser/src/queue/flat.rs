@@ -6,13 +6,17 @@
 use std::time::Duration;
 
 use syncline_core::queue::{
-    Breaker, CONCURRENCY_MAX, Call, Change, Limits, Pace, Pause, PauseReason, Place, Record, SPAN_MAX,
-    Settings, Settled, Status, Why,
+    Breaker, CONCURRENCY_MAX, Call, Change, GroupRecord, GroupSettings, GroupStatus, Limits, Pace, Pause,
+    PauseReason, Place, Record, SPAN_MAX, Settings, Settled, Status, Why,
 };
 use syncline_core::time::Timestamp;
 
-/// Numbers in a row: key, place, rank, age, attempts, flags.
-pub(super) const ROW: usize = 6;
+/// Numbers in a row: key, place, rank, age, attempts, flags, group.
+pub(super) const ROW: usize = 7;
+/// Numbers of a group that is kept: its number, until when it rests and how long that is, failures in a row, whether it is held.
+pub(super) const GROUP: usize = 5;
+/// JavaScript counts groups up from 1 and never comes near this: what is above is a mistake, and would cost the memory for it.
+const GROUP_NUMBERS_MAX: u32 = 1 << 24;
 /// The flag of a key that came as priority.
 const PRIORITY: f64 = 1.0;
 /// The flag of a running key that is to run once more.
@@ -33,8 +37,9 @@ const PACE_HEAD: usize = 9;
 /// Numbers of a call in a pace.
 const PACE_CALL: usize = 3;
 
-/// Concurrency, interval, retry delay, attempts, call time-out, breaker threshold, most keys, most results.
-pub(super) fn setup(numbers: &[f64]) -> (Settings, Limits) {
+/// Concurrency, interval, retry delay, attempts, call time-out, breaker threshold, most keys, most results; calls of a group at once (0:
+/// no pace for groups) and the interval between them.
+pub(super) fn setup(numbers: &[f64]) -> (Settings, Limits, Option<GroupSettings>) {
     let number = |index: usize| numbers.get(index).copied().unwrap_or_default();
     let span = |index| Duration::from_millis(number(index) as u64).min(SPAN_MAX);
     // Both ends of an interval are read in whole milliseconds, which can make it seem one longer than it is.
@@ -46,7 +51,9 @@ pub(super) fn setup(numbers: &[f64]) -> (Settings, Limits) {
     settings.call_timeout = span(4).max(Duration::from_millis(1));
     settings.breaker_threshold = (number(5) as u32).max(1);
     let limits = Limits { max_keys: number(6) as u32, max_results: number(7) as u32, ..Limits::default() };
-    (settings, limits)
+    let concurrency = (number(8) as u32).min(CONCURRENCY_MAX);
+    let groups = (concurrency > 0).then(|| GroupSettings { concurrency, interval: span(9) });
+    (settings, limits, groups)
 }
 
 /// A time as JavaScript told it. The cast saturates and makes not-a-number zero; the core takes a time before the last
@@ -84,8 +91,8 @@ pub(super) fn moment(at: Option<Timestamp>) -> f64 {
 
 pub(super) fn write_change(rows: &mut Vec<f64>, change: &Change<'_, u32, ()>) {
     match *change {
-        Change::Remove(&key) => rows.extend([f64::from(key), 0.0, 0.0, 0.0, 0.0, 0.0]),
-        Change::Put(Record { key, place: at, rank, since, attempts, priority }) => {
+        Change::Remove(&key) => rows.extend([f64::from(key), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+        Change::Put(Record { key, place: at, rank, since, attempts, priority, group }) => {
             let again = matches!(at, Place::Running { again: true });
             let flags = f64::from(u8::from(priority)) * PRIORITY + f64::from(u8::from(again)) * AGAIN;
             rows.extend([
@@ -95,6 +102,7 @@ pub(super) fn write_change(rows: &mut Vec<f64>, change: &Change<'_, u32, ()>) {
                 since as f64,
                 f64::from(attempts),
                 flags,
+                f64::from(group),
             ]);
         }
     }
@@ -106,7 +114,8 @@ pub(super) fn records(rows: &[f64]) -> Option<Vec<Record<u32, Place<()>>>> {
     rows.iter().map(record).collect()
 }
 
-fn record(&[key, at, rank, since, attempts, flags]: &[f64; ROW]) -> Option<Record<u32, Place<()>>> {
+fn record(row: &[f64; ROW]) -> Option<Record<u32, Place<()>>> {
+    let &[key, at, rank, since, attempts, flags, group] = row;
     let place = match at as u8 {
         WAITING => Place::Waiting,
         RUNNING => Place::Running { again: flags >= AGAIN },
@@ -124,7 +133,53 @@ fn record(&[key, at, rank, since, attempts, flags]: &[f64; ROW]) -> Option<Recor
         since: since as i64,
         attempts: attempts as u32,
         priority,
+        group: group_number(group as u32)?,
     })
+}
+
+/// The number of a group, if it can be one.
+pub(super) fn group_number(number: u32) -> Option<u32> {
+    (number < GROUP_NUMBERS_MAX).then_some(number)
+}
+
+/// The groups of these numbers; none, if they are not of groups.
+pub(super) fn groups(numbers: &[f64]) -> impl Iterator<Item = GroupRecord> {
+    let (groups, _) = numbers.as_chunks::<GROUP>();
+    groups.iter().filter_map(|&[group, next_at, rest_ms, failures, held]| {
+        Some(GroupRecord {
+            group: group_number(group as u32)?,
+            next_at: time(next_at),
+            rest: Duration::from_millis(rest_ms as u64).min(SPAN_MAX),
+            failures: failures as u32,
+            held: held == 1.0,
+        })
+    })
+}
+
+/// A group that has changed, whose second number is not one where nothing of it is to be kept.
+pub(super) fn write_group(numbers: &mut Vec<f64>, group: u32, record: Option<GroupRecord>) {
+    let number = f64::from(group);
+    numbers.extend(record.map_or([number, f64::NAN, 0.0, 0.0, 0.0], |record| {
+        [
+            number,
+            record.next_at.as_ms() as f64,
+            record.rest.as_millis() as f64,
+            f64::from(record.failures),
+            f64::from(u8::from(record.held)),
+        ]
+    }));
+}
+
+/// A group for people to look at: number, waiting, running, whether it is held, failures in a row, when it may start.
+pub(super) fn group_status(status: &GroupStatus) -> [f64; 6] {
+    [
+        f64::from(status.group),
+        status.waiting as f64,
+        status.running as f64,
+        f64::from(u8::from(status.held)),
+        f64::from(status.failures),
+        moment(status.next_call_at),
+    ]
 }
 
 pub(super) fn write_pace(pace: &Pace) -> Vec<f64> {

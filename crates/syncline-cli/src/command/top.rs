@@ -62,11 +62,11 @@ impl Top {
             return output::line(Value::Object(first));
         }
         if self.once || !output::is_terminal() {
-            return screen(&Value::Object(first)).into_iter().try_for_each(output::line);
+            return lines_of(&Value::Object(first)).into_iter().try_for_each(output::line);
         }
         let (screen, stop) = (Screen::enter()?, stop_signal()?);
         tokio::pin!(stop);
-        let mut lines = screen(&Value::Object(first));
+        let mut lines = lines_of(&Value::Object(first));
         loop {
             screen.draw(&lines)?;
             tokio::select! {
@@ -74,7 +74,7 @@ impl Top {
                 () = tokio::time::sleep(Duration::from_secs(self.every)) => {}
             }
             match ask(&client).await {
-                Ok(answers) => lines = screen(&Value::Object(answers)),
+                Ok(answers) => lines = lines_of(&Value::Object(answers)),
                 Err(error) => {
                     let trouble = toned(Tone::Bad, format!("no answer: {error:#}; it is tried again"));
                     match lines.last_mut() {
@@ -108,7 +108,7 @@ fn is_left_out(refusal: &Refusal) -> bool {
 }
 
 /// The lines of the screen.
-fn screen(answers: &Value) -> Vec<String> {
+fn lines_of(answers: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for section in SECTIONS {
         if let Some(answer) = answers.get(section.name) {
@@ -244,7 +244,7 @@ mod tests {
             "outbox": { "pending": 4, "inFlight": 1, "dead": 0, "oldestMs": 5_000, "deliveredLastMinute": 9 },
             "locks": { "locks": [{ "name": "nightly", "holder": "box", "ageMs": 61_000 }], "next": "x" },
         });
-        let shown = screen(&answers).join("\n");
+        let shown = lines_of(&answers).join("\n");
         let expected = "\
 nodes    2
   a  1, up for 3 s, asked
@@ -255,6 +255,6 @@ outbox   4 pending, the oldest for 5 s, 1 in flight, 0 dead, 9 sent in the last 
 locks    1 and more held
   nightly  box, for 61 s";
         assert_eq!(shown, expected);
-        assert_eq!(screen(&json!({})).len(), 1);
+        assert_eq!(lines_of(&json!({})).len(), 1);
     }
 }

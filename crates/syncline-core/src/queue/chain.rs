@@ -79,6 +79,11 @@ impl Chain {
         self.len -= 1;
     }
 
+    /// Who comes after `slot`.
+    pub(super) fn after<K, T, S>(&self, slots: &Slots<K, T, S>, slot: u32) -> Option<u32> {
+        some(slots.links(slot).0[self.by as usize].after)
+    }
+
     /// From the first on.
     pub(super) fn iter<K, T, S>(&self, slots: &Slots<K, T, S>) -> impl Iterator<Item = u32> {
         let by = self.by;

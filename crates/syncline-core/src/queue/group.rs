@@ -8,8 +8,9 @@
 //! the last start) than its interval; a group that is ready waits for at most one start of each other group. An API that asks for
 //! quiet, or keeps failing, holds its group and no other.
 //!
-//! Times are the store's clock, in milliseconds, because one index over all groups must tell which is next. A clock that was set is
-//! noticed by whoever keeps the groups ([`Pacer::clock_was_set`](super::Pacer::clock_was_set)), and each group waits one interval anew.
+//! Times are milliseconds of one clock, because one index over all groups must tell which is next: the store's, or in a process of its own
+//! the monotonic one ([`Paced`](super::Paced)). A store's clock that was set is noticed by whoever keeps the groups
+//! ([`Pacer::clock_was_set`](super::Pacer::clock_was_set)), and each group waits one interval anew.
 
 use std::time::Duration;
 
@@ -137,6 +138,13 @@ impl Group {
         }
         // Behind all that are ready by now.
         self.ready_at = None;
+    }
+
+    /// A call of it that was allowed to start began only now: the next one counts from here.
+    pub fn begin_late(&mut self, pace: &GroupSettings, now_ms: i64) {
+        if pace.concurrency > 1 {
+            self.next_at = self.next_at.max(after(now_ms, pace.interval));
+        }
     }
 
     /// A call of it ended. Tells how its API is, as far as that matters for the call's key.

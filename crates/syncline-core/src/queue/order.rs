@@ -10,10 +10,14 @@
 //! line longest goes next. So a key with `a` older keys in line starts within `(a + 1) * (max_overtakes + 1)`
 //! starts, whatever is enqueued meanwhile. A key that comes back for a retry has its age counted anew.
 //!
+//! **Groups.** Keys may belong to groups, which are numbers here: then each group has a line of its own (`order/groups.rs`), no key is the
+//! head of all, and who asks for the next key says of which group. Whose turn it is and at what pace is for others.
+//!
 //! Time enters only as the due time of a retry; pacing is the [`Pacer`](super::Pacer)'s.
 
 #[cfg(test)]
 mod cost;
+mod groups;
 mod keep;
 mod lists;
 
@@ -21,8 +25,10 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 
+use groups::Lines;
 use keep::Journal;
-use lists::{Due, Position};
+pub(super) use lists::Due;
+use lists::Position;
 
 use super::answer::bounded;
 use super::chain::{By, Chain};
@@ -98,9 +104,8 @@ pub struct RunId {
 pub struct Queue<K, R, S = RandomState> {
     limits: Limits,
     slots: Slots<K, Entry<R>, S>,
-    waiting: Chain,
-    /// The waiting ones again, longest in line first.
-    ages: Chain,
+    /// The waiting ones, by group.
+    lines: Lines,
     running: Chain,
     retrying: BTreeMap<Due, u32>,
     /// Done and failed, oldest first.
@@ -110,8 +115,6 @@ pub struct Queue<K, R, S = RandomState> {
     dead: Chain,
     /// The next rank at the back, of any list: it only grows.
     back: i64,
-    /// Starts in a row that overtook an older key.
-    overtakes: u32,
     journal: Journal<K>,
 }
 
@@ -122,6 +125,8 @@ struct Entry<R> {
     since: i64,
     attempts: u32,
     priority: bool,
+    /// The number of its group.
+    group: u32,
     /// It is in the journal's list already.
     noted: bool,
 }
@@ -133,15 +138,13 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         Self {
             limits,
             slots: Slots::new(hasher),
-            waiting: Chain::new(By::Rank),
-            ages: Chain::new(By::Age),
+            lines: Lines::new(),
             running: Chain::new(By::Rank),
             retrying: BTreeMap::new(),
             settled: Chain::new(By::Rank),
             failed: 0,
             dead: Chain::new(By::Rank),
             back: 0,
-            overtakes: 0,
             journal: Journal::closed(),
         }
     }
@@ -149,10 +152,21 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     /// Puts `keys` into the line as `kind` says, keeping their order. All or none: a queue that cannot hold them
     /// stays as it was.
     pub fn enqueue(&mut self, kind: Kind, keys: Vec<K>) -> Result<Enqueued, Full> {
+        self.enqueue_in(kind, keys, &[])
+    }
+
+    /// The same for keys of groups, whose numbers stand in the same order; a key without one keeps the one it has. A key that is in line
+    /// stays in its group, one that comes into line takes the one it is given. From the first number on the queue has groups.
+    ///
+    /// Numbers are small: there is a place for each up to the highest.
+    pub fn enqueue_in(&mut self, kind: Kind, keys: Vec<K>, groups: &[Option<u32>]) -> Result<Enqueued, Full> {
         self.check_room(kind, &keys)?;
+        if groups.iter().any(Option::is_some) {
+            self.begin_groups();
+        }
         let (mut told, mut express, count) = (Enqueued::default(), None, keys.len());
-        for key in keys {
-            let found = self.slots.find(&key);
+        for (index, key) in keys.into_iter().enumerate() {
+            let (found, group) = (self.slots.find(&key), groups.get(index).copied().flatten());
             match kind.decide(self.standing_of(found)) {
                 Move::Ignore => told.ignored += 1,
                 Move::RunAgain => {
@@ -162,7 +176,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
                     told.again += 1;
                 }
                 Move::Append => {
-                    let slot = self.line_up(found, key, Position::Back);
+                    let slot = self.line_up(found, key, group, None);
                     self.start_over(slot);
                     told.added += 1;
                 }
@@ -176,8 +190,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
                         Some(slot) if self.is_waiting(slot) => told.moved += 1,
                         _ => told.added += 1,
                     }
-                    let slot = self.line_up(found, key, express.position());
-                    express.taken_by(slot);
+                    let slot = self.line_up(found, key, group, Some(express));
                     self.slots.entry_mut(slot).priority |= kind == Kind::Priority;
                 }
             }
@@ -192,8 +205,9 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         if !due.is_empty() {
             let mut express = self.make_room(due.len());
             for &slot in &due {
-                self.wait(slot, express.position());
-                express.taken_by(slot);
+                let group = self.slots.entry(slot).group;
+                let position = self.take_front(&mut express, group);
+                self.wait(slot, position);
             }
         }
         due.len()
@@ -205,17 +219,14 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         self.retrying.first_key_value().map(|(due, _)| due.at)
     }
 
-    /// Begins to run the next key in line, if one waits.
+    /// Begins to run the next key in line, if one waits; of a queue with groups, the next that is in none.
     pub fn start(&mut self) -> Option<Run<'_, K>> {
-        let first = self.waiting.first()?;
-        let oldest = self.ages.first().expect("each waiting key has an age");
-        let slot = if first == oldest || self.overtakes >= self.limits.max_overtakes {
-            self.overtakes = 0;
-            oldest
-        } else {
-            self.overtakes += 1;
-            first
-        };
+        self.start_of(0)
+    }
+
+    /// Begins to run the next key of this group, if one waits.
+    pub fn start_of(&mut self, group: u32) -> Option<Run<'_, K>> {
+        let slot = self.lines.get_mut(group)?.next(self.limits.max_overtakes)?;
         self.leave_line(slot, Place::Running { again: false });
         let entry = self.slots.entry_mut(slot);
         entry.attempts = entry.attempts.saturating_add(1);
@@ -280,7 +291,13 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             return false;
         }
         entry.attempts = 0;
-        let position = if entry.priority { self.make_room(1).position() } else { Position::Back };
+        let (priority, group) = (entry.priority, entry.group);
+        let position = if priority {
+            let mut places = self.make_room(1);
+            self.take_front(&mut places, group)
+        } else {
+            Position::Back
+        };
         self.wait(slot, position);
         true
     }
@@ -332,7 +349,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            waiting: self.waiting.len(),
+            waiting: self.lines.waiting(),
             running: self.running.len(),
             retrying: self.retrying.len(),
             done: self.settled.len() - self.failed,
@@ -352,7 +369,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
 
     /// The line: what runs, in order of start, then what waits, in order.
     pub fn line(&self) -> impl Iterator<Item = Record<&K, &Place<R>>> {
-        self.running.iter(&self.slots).chain(self.waiting.iter(&self.slots)).map(|slot| self.record_at(slot))
+        self.running.iter(&self.slots).chain(self.waiting_in_order()).map(|slot| self.record_at(slot))
     }
 
     /// What comes back later, soonest first.
@@ -383,5 +400,6 @@ fn record<'a, K, R>(key: &'a K, entry: &'a Entry<R>) -> Record<&'a K, &'a Place<
         since: entry.since,
         attempts: entry.attempts,
         priority: entry.priority,
+        group: entry.group,
     }
 }

@@ -48,6 +48,9 @@ pub struct Record<K, P> {
     pub attempts: u32,
     /// It was enqueued as [`Kind::Priority`](super::Kind::Priority).
     pub priority: bool,
+    /// The number of its group; 0 if it was never given one.
+    #[serde(default)]
+    pub group: u32,
 }
 
 impl<K: Clone, R: Clone> Record<&K, &Place<R>> {
@@ -61,6 +64,7 @@ impl<K: Clone, R: Clone> Record<&K, &Place<R>> {
             since: self.since,
             attempts: self.attempts,
             priority: self.priority,
+            group: self.group,
         }
     }
 }

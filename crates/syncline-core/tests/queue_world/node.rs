@@ -111,11 +111,12 @@ impl Node {
         let setup = Setup {
             settings,
             limits: Limits::default(),
+            groups: None,
             hasher: RandomState::default(),
             seed: context.dice().pick(0..=u64::MAX),
         };
         let disk = self.disk.borrow();
-        let restored = Paced::restore(setup, clock, disk.rows.values().cloned(), disk.pace.clone());
+        let restored = Paced::restore(setup, clock, disk.rows.values().cloned(), disk.pace.clone(), []);
         self.paced = Some(restored.expect("the disk holds what was written"));
     }
 

@@ -166,7 +166,7 @@ impl Presence {
                     match tokio::time::timeout(STORE_TIMEOUT, self.say()).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => {
-                            tracing::debug!(%error, "a call of another node could not be answered")
+                            tracing::debug!(%error, "a call of another node could not be answered");
                         }
                         Err(_) => tracing::debug!("a call of another node could not be answered in time"),
                     }

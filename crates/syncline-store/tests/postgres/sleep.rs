@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
+use syncline_core::outbox::Verdict;
 use syncline_sim::{postgres, until};
 use syncline_store::OutboxStore;
 use syncline_store::outbox::Kind;

@@ -52,7 +52,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     ) -> Result<Self, BadRecord> {
         let mut queue = Self::new(limits, hasher);
         let (mut others, mut ranks, mut ages) = (Vec::new(), Vec::new(), Vec::new());
-        for Record { key, place, rank, since, attempts, priority } in records {
+        for Record { key, place, rank, since, attempts, priority, group } in records {
             if rank.unsigned_abs() > RANK_MAX || since.unsigned_abs() > RANK_MAX {
                 return Err(BadRecord::OutOfRange { rank, since });
             }
@@ -61,8 +61,10 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             }
             queue.back = queue.back.max(rank + 1).max(since + 1);
             let waits = matches!(place, Place::Waiting);
-            let entry = Entry { place, rank, since, attempts, priority, noted: false };
+            let entry = Entry { place, rank, since, attempts, priority, group, noted: false };
             let slot = queue.slots.insert(key, entry);
+            queue.lines.make_room_for(group);
+            queue.lines.enter(group);
             if waits {
                 ranks.push((rank, slot));
                 ages.push((since, slot));
@@ -74,12 +76,8 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         for (_, slot) in others {
             queue.link(slot);
         }
-        for (_, slot) in in_order(ranks)? {
-            queue.waiting.push(&mut queue.slots, slot);
-        }
-        for (_, slot) in in_order(ages)? {
-            queue.ages.push(&mut queue.slots, slot);
-        }
+        let (ranks, ages) = (in_order(ranks)?, in_order(ages)?);
+        queue.lines.restore(&mut queue.slots, &ranks, &ages, |entry| entry.group);
         queue.drop_old_results();
         Ok(queue)
     }

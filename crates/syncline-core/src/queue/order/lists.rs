@@ -1,6 +1,6 @@
 //! The lists inside a queue, and how a key moves between them.
 //!
-//! A key is in the list of its place and, while it waits, in the list of ages; in no other. Ranks follow the lists:
+//! A key is in the list of its place and, while it waits, in its group's list of ages; in no other. Ranks follow the lists:
 //! they are what a store needs to put the keys into the same order again. New ones are taken at either end, so
 //! nothing is ever renumbered but a head that makes room.
 
@@ -21,12 +21,12 @@ pub(super) enum Position {
     Behind { before: Option<u32>, rank: i64 },
 }
 
-/// The order of retries.
+/// The order of retries, and of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Due {
-    pub(super) at: Timestamp,
+pub(in super::super) struct Due {
+    pub(in super::super) at: Timestamp,
     /// Of those due at once, the first to fail comes first.
-    pub(super) rank: i64,
+    pub(in super::super) rank: i64,
 }
 
 impl Ord for Due {
@@ -45,22 +45,14 @@ impl PartialOrd for Due {
 /// Places right after the head, to be taken one after the other.
 #[derive(Debug)]
 pub(super) struct FrontPlaces {
-    before: Option<u32>,
+    /// The head, if there is one.
+    head: Option<u32>,
     next: i64,
     start: i64,
     end: i64,
 }
 
 impl FrontPlaces {
-    pub(super) const fn position(&self) -> Position {
-        Position::Behind { before: self.before, rank: self.next }
-    }
-
-    pub(super) const fn taken_by(&mut self, slot: u32) {
-        self.before = Some(slot);
-        self.next += 1;
-    }
-
     /// Whether this key has got one of them: it was named twice.
     pub(super) const fn has<R>(&self, entry: &Entry<R>) -> bool {
         matches!(entry.place, Place::Waiting) && self.start <= entry.rank && entry.rank < self.end
@@ -69,7 +61,7 @@ impl FrontPlaces {
 
 impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     pub(super) fn check_room(&mut self, kind: Kind, keys: &[K]) -> Result<(), Full> {
-        let held = self.waiting.len() + self.running.len() + self.retrying.len() + self.dead.len();
+        let held = self.lines.waiting() + self.running.len() + self.retrying.len() + self.dead.len();
         let limit = self.limits.max_keys;
         // Looking at each key is only worth it when they would not all fit.
         if held.saturating_add(keys.len()) <= limit as usize {
@@ -103,9 +95,13 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         matches!(self.slots.entry(slot).place, Place::Waiting)
     }
 
-    /// The lowest rank in line, or the next at the back when nobody waits.
+    /// No key in line has a lower rank; the next at the back when nobody waits.
     fn front(&self) -> i64 {
-        self.waiting.first().map_or(self.back, |slot| self.slots.entry(slot).rank)
+        match self.lines.alone() {
+            Some(line) => line.first().map_or(self.back, |slot| self.slots.entry(slot).rank),
+            None if self.lines.waiting() == 0 => self.back,
+            None => self.lines.front,
+        }
     }
 
     /// Places for `count` keys right after the head: the rank of a head that waits goes down to make room.
@@ -117,18 +113,58 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
             self.slots.entry_mut(head).rank = start - 1;
             self.note(head);
         }
-        FrontPlaces { before: head, next: start, start, end }
+        self.lines.front = start;
+        FrontPlaces { head, next: start, start, end }
     }
 
-    /// Puts a key into the line, adding it if it is not known.
-    pub(super) fn line_up(&mut self, found: Option<u32>, key: K, position: Position) -> u32 {
+    /// The next of these places, for a key of this group: behind the last of the group that took one.
+    pub(super) fn take_front(&mut self, places: &mut FrontPlaces, group: u32) -> Position {
+        let is_last = |slot: &u32| {
+            let content = self.slots.content(*slot);
+            content.is_some_and(|(_, entry)| entry.group == group && places.has(entry))
+        };
+        let before = self.lines.last_in_front(group).filter(is_last).or(places.head);
+        places.next += 1;
+        Position::Behind { before, rank: places.next - 1 }
+    }
+
+    /// Puts a key into the line of its group, adding it if it is not known.
+    pub(super) fn line_up(
+        &mut self,
+        found: Option<u32>,
+        key: K,
+        group: Option<u32>,
+        places: Option<&mut FrontPlaces>,
+    ) -> u32 {
         if let Some(slot) = found {
+            let waits = self.is_waiting(slot);
+            let entry = self.slots.entry_mut(slot);
+            if let Some(group) = group.filter(|group| !waits && *group != entry.group) {
+                let former = std::mem::replace(&mut entry.group, group);
+                self.lines.make_room_for(group);
+                self.lines.enter(group);
+                self.lines.leave(former);
+            }
+            let group = self.slots.entry(slot).group;
+            let position = places.map_or(Position::Back, |places| self.take_front(places, group));
             self.wait(slot, position);
             return slot;
         }
-        let entry =
-            Entry { place: Place::Waiting, rank: 0, since: 0, attempts: 0, priority: false, noted: false };
+        let group = group.unwrap_or(0);
+        // Before it has a slot: that may be the one of the last in front, which is gone since.
+        let position = places.map_or(Position::Back, |places| self.take_front(places, group));
+        let entry = Entry {
+            place: Place::Waiting,
+            rank: 0,
+            since: 0,
+            attempts: 0,
+            priority: false,
+            group,
+            noted: false,
+        };
         let slot = self.slots.insert(key, entry);
+        self.lines.make_room_for(group);
+        self.lines.enter(group);
         self.age(slot);
         self.insert_waiting(slot, position);
         slot
@@ -137,7 +173,8 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     /// Puts a known key into the line. One that is there moves and keeps its age.
     pub(super) fn wait(&mut self, slot: u32, position: Position) {
         if self.is_waiting(slot) {
-            self.waiting.remove(&mut self.slots, slot);
+            let group = self.slots.entry(slot).group;
+            self.lines.of(group).waiting.remove(&mut self.slots, slot);
         } else {
             self.unlink(slot);
             self.slots.entry_mut(slot).place = Place::Waiting;
@@ -149,6 +186,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     /// In front of all that wait, the head too: it has had its turn.
     pub(super) fn put_first(&mut self, slot: u32) {
         let rank = self.front() - 1;
+        self.lines.front = rank;
         self.wait(slot, Position::Behind { before: None, rank });
     }
 
@@ -182,8 +220,8 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         let entry = self.slots.entry(slot);
         match entry.place {
             Place::Waiting => {
-                self.waiting.remove(&mut self.slots, slot);
-                self.ages.remove(&mut self.slots, slot);
+                let group = entry.group;
+                self.lines.remove(&mut self.slots, group, slot);
             }
             Place::Retrying { due } => drop(self.retrying.remove(&Due { at: due, rank: entry.rank })),
             Place::Running { .. } => self.running.remove(&mut self.slots, slot),
@@ -212,6 +250,7 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
     pub(super) fn forget(&mut self, slot: u32) -> Place<R> {
         self.unlink(slot);
         let (key, entry) = self.slots.remove(slot);
+        self.lines.leave(entry.group);
         self.journal.remove(key);
         entry.place
     }
@@ -220,24 +259,32 @@ impl<K: Eq + Hash, R, S: BuildHasher> Queue<K, R, S> {
         self.journal.note(slot, &mut self.slots.entry_mut(slot).noted);
     }
 
-    /// The waiting key that nothing may be put in front of. While something runs there is none.
+    /// The waiting key that nothing may be put in front of. While something runs there is none, nor where there are groups.
     fn head(&self) -> Option<u32> {
-        self.waiting.first().filter(|_| self.running.len() == 0)
+        self.lines.alone()?.first().filter(|_| self.running.len() == 0)
     }
 
     fn insert_waiting(&mut self, slot: u32, position: Position) {
+        let group = self.slots.entry(slot).group;
         let (before, rank) = match position {
-            Position::Back => (self.waiting.last(), self.take_back()),
+            Position::Back => (self.lines.of(group).waiting.last(), self.take_back()),
             Position::Behind { before, rank } => (before, rank),
         };
         self.slots.entry_mut(slot).rank = rank;
-        self.waiting.insert(&mut self.slots, before, slot);
+        let line = self.lines.of(group);
+        line.waiting.insert(&mut self.slots, before, slot);
+        if !matches!(position, Position::Back) {
+            line.in_front = Some(slot);
+        }
         self.note(slot);
     }
 
     fn age(&mut self, slot: u32) {
-        self.slots.entry_mut(slot).since = self.take_back();
-        self.ages.push(&mut self.slots, slot);
+        let since = self.take_back();
+        let entry = self.slots.entry_mut(slot);
+        entry.since = since;
+        let group = entry.group;
+        self.lines.age(&mut self.slots, group, slot);
     }
 
     fn take_back(&mut self) -> i64 {
