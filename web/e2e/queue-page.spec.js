@@ -27,12 +27,12 @@ const test = /** @type {typeof base} */ (
 test("qu_23 qu_22 keys are added to a queue of any API, and its dead list is retried", async ({ page }) => {
   await open(page, "/queue");
   const queue = (/** @type {string} */ name) => page.locator(".queue").filter({ has: page.getByRole("heading", { name }) });
-  await queue("words").getByLabel("Keys").fill("stone, water");
+  await queue("words").getByLabel("Keys", { exact: true }).fill("stone, water");
   await queue("words").getByRole("button", { name: "Add" }).click();
   await expect(queue("words")).toContainText("2 added");
   await expect(queue("words").locator(".counts div", { hasText: "done" })).toHaveText("done2");
 
-  await queue("throttled").getByLabel("Keys").fill("lost");
+  await queue("throttled").getByLabel("Keys", { exact: true }).fill("lost");
   await queue("throttled").getByRole("button", { name: "Add" }).click();
   await queue("throttled").getByText("Dead keys").click({ timeout: 30_000 });
   await expect(queue("throttled").locator(".refused li")).toContainText("lost");
