@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::Value;
-use syncline_client::answer::{items, now_ms, number, span, text};
+use syncline_client::answer::{items, number, span, text};
 use syncline_client::output::{self, Tone, foreign, toned};
 use syncline_client::{Client, Refusal, Screen, Target, stop_signal};
 
@@ -131,6 +131,11 @@ fn bad(n: u64, word: &str) -> String {
     if n > 0 { toned(Tone::Bad, format!("{n} {word}")) } else { format!("0 {word}") }
 }
 
+/// What is said of something that an operator has stopped.
+fn paused(is_paused: bool) -> String {
+    if is_paused { toned(Tone::Doubtful, ", paused") } else { String::new() }
+}
+
 fn nodes(answer: &Value) -> Vec<String> {
     let nodes = items(answer, "nodes");
     let mut lines = vec![heading("nodes", &nodes.len().to_string())];
@@ -162,8 +167,7 @@ fn jobs(answer: &Value) -> Vec<String> {
             "failed" | "abandoned" => toned(Tone::Bad, last),
             other => other.to_owned(),
         };
-        let paused = if job["paused"].is_object() || job["paused"] == true { ", paused" } else { "" };
-        format!("  {}  {last}{paused}", foreign(text(job, "name")))
+        format!("  {}  {last}{}", foreign(text(job, "name")), paused(!job["paused_at"].is_null()))
     }));
     lines
 }
@@ -173,16 +177,15 @@ fn queues(answer: &Value) -> Vec<String> {
     let mut lines = vec![heading("queues", &queues.len().to_string())];
     lines.extend(queues.iter().map(|queue| {
         let of = |state| number(&queue["counts"], state);
-        let paused =
-            if queue["paused"].is_object() { toned(Tone::Doubtful, ", paused") } else { String::new() };
         format!(
-            "  {}  {} waiting, {} running, {} retrying, {}, {}{paused}",
+            "  {}  {} waiting, {} running, {} retrying, {}, {}{}",
             foreign(text(queue, "name")),
             of("waiting"),
             of("running"),
             of("retrying"),
             bad(of("failed"), "failed"),
             bad(of("dead"), "dead"),
+            paused(!queue["paused"].is_null()),
         )
     }));
     lines
@@ -194,12 +197,13 @@ fn outbox(answer: &Value) -> Vec<String> {
     vec![heading(
         "outbox",
         &format!(
-            "{} pending{}, {} in flight, {}, {} sent in the last minute",
+            "{} pending{}, {} in flight, {}, {} sent in the last minute{}",
             of("pending"),
             oldest.unwrap_or_default(),
             of("inFlight"),
             bad(of("dead"), "dead"),
             of("deliveredLastMinute"),
+            paused(answer["paused"] == true),
         ),
     )]
 }
@@ -221,12 +225,12 @@ const LOCKS_SHOWN: usize = 10;
 fn state(answer: &Value) -> Vec<String> {
     let spaces = items(answer, "spaces");
     let more = if answer["next"].is_null() { "" } else { " and more" };
-    let devices: u64 = spaces.iter().map(|space| number(space, "devices")).sum();
-    let now = now_ms();
-    let newest = spaces.iter().map(|space| number(space, "updatedAt")).max().filter(|at| *at > 0);
-    let newest = newest.map(|at| format!(", the last change {} ago", span(now.saturating_sub(at))));
-    let devices = if devices > 0 { format!(", {devices} devices") } else { String::new() };
-    vec![heading("state", &format!("{}{more} spaces{devices}{}", spaces.len(), newest.unwrap_or_default()))]
+    let [entities, bytes] =
+        ["entities", "bytes"].map(|field| spaces.iter().map(|space| number(space, field)).sum::<u64>());
+    vec![heading(
+        "state",
+        &format!("{}{more} spaces, {entities} entities, {} kB", spaces.len(), bytes.div_ceil(1_000)),
+    )]
 }
 
 #[cfg(test)]

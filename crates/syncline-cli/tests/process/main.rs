@@ -27,4 +27,5 @@ mod secrets;
 mod serversync;
 mod shop;
 mod slow;
+mod top;
 mod worker;
